@@ -1,1 +1,32 @@
+//! Thin system call wrappers that rustix does not have.
+//!
+//! Every function takes descriptors (and names relative to them), never a path
+//! of the caller's choice, and reports the kernel's own errno. Nothing here
+//! decides anything: policy belongs to the callers.
 
+mod chmod;
+mod dirent;
+mod file_flags;
+mod limits;
+pub mod lock;
+mod thread_fs;
+mod xattr;
+
+pub use chmod::chmod_at_empty_path;
+pub use dirent::{Dirent, getdents};
+pub use file_flags::{file_flags, fsx, set_file_flags, set_fsx};
+pub use limits::raise_nofile_limit;
+pub use thread_fs::unshare_thread_fs;
+pub use xattr::{XattrSet, getxattr_at, listxattr_at, removexattr_at, setxattr_at};
+
+use sluice_vfs::{Errno, Result};
+
+/// The errno that the C library left, for a call that reported failure.
+fn last_errno() -> Errno {
+    std::io::Error::last_os_error().into()
+}
+
+/// The result of a call that says −1 for failure.
+fn check(outcome: libc::c_long) -> Result<usize> {
+    usize::try_from(outcome).map_err(|_| last_errno())
+}
