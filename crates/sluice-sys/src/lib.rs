@@ -7,6 +7,7 @@
 mod chmod;
 mod dirent;
 mod file_flags;
+mod fuse_device;
 mod limits;
 pub mod lock;
 mod thread_fs;
@@ -15,6 +16,7 @@ mod xattr;
 pub use chmod::chmod_at_empty_path;
 pub use dirent::{Dirent, getdents};
 pub use file_flags::{file_flags, fsx, set_file_flags, set_fsx};
+pub use fuse_device::clone_fuse_connection;
 pub use limits::raise_nofile_limit;
 pub use thread_fs::unshare_thread_fs;
 pub use xattr::{XattrSet, getxattr_at, listxattr_at, removexattr_at, setxattr_at};
