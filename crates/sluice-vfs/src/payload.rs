@@ -65,7 +65,12 @@ impl<'a> SliceSink<'a> {
         SliceSink { buf, len: 0 }
     }
 
-    /// Bytes taken so far.
+    /// The bytes taken so far.
+    pub fn filled(&self) -> &[u8] {
+        &self.buf[..self.len]
+    }
+
+    /// How many bytes were taken so far.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -219,6 +224,7 @@ mod tests {
         assert_eq!(sink.read_from(file.as_fd(), 0, 100), Ok(2));
         assert_eq!(sink.read_from(file.as_fd(), 0, 100), Ok(0));
         assert_eq!(sink.put(b"x"), Err(Errno::EMSGSIZE));
+        assert_eq!(sink.filled(), b"234501");
         assert_eq!(&buf, b"234501");
 
         let mut sink = VecSink::new(5);
