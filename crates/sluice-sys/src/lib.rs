@@ -4,6 +4,7 @@
 //! of the caller's choice, and reports the kernel's own errno. Nothing here
 //! decides anything: policy belongs to the callers.
 
+mod child;
 mod chmod;
 mod dirent;
 mod file_flags;
@@ -13,6 +14,7 @@ pub mod lock;
 mod thread_fs;
 mod xattr;
 
+pub use child::bind_child;
 pub use chmod::chmod_at_empty_path;
 pub use dirent::{Dirent, getdents};
 pub use file_flags::{file_flags, fsx, set_file_flags, set_fsx};
