@@ -2,5 +2,9 @@
 //! a virtqueue as virtio-fs.
 //!
 //! - [`wire`] is the codec: every message, both directions, from one table.
+//! - [`serve`] answers requests from a [`sluice_vfs::FileService`].
+//! - [`loopback`] is a peer in the same process.
 
+pub mod loopback;
+pub mod serve;
 pub mod wire;

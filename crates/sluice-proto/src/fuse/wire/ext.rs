@@ -97,7 +97,7 @@ impl<'a> Field<'a> for Extensions<'a> {
         while !rest.is_empty() {
             let header: ExtHeader = Reader::new(rest).fixed()?;
             let len = header.size as usize;
-            if len < size_of::<ExtHeader>() || len % UNIT != 0 {
+            if len < size_of::<ExtHeader>() || !len.is_multiple_of(UNIT) {
                 return Err(Malformed::Extension("impossible size"));
             }
             let (block, behind) = rest

@@ -169,7 +169,7 @@ impl<'a, Head: CountHead, Item: Fixed> Field<'a> for Counted<'a, Head, Item> {
         let stated = Head::decode(reader)?.count();
         let items = std::mem::take(&mut reader.main);
         let have = items.len() / size_of::<Item>();
-        if items.len() % size_of::<Item>() != 0 || have as u64 != u64::from(stated) {
+        if !items.len().is_multiple_of(size_of::<Item>()) || have as u64 != u64::from(stated) {
             return Err(Malformed::Count {
                 field: Head::NAME,
                 stated: stated.into(),

@@ -10,6 +10,7 @@
 //! names and values are borrowed from it. Nothing here allocates.
 
 mod args;
+mod compat;
 mod dirent;
 mod error;
 mod ext;
