@@ -1,0 +1,76 @@
+//! Descriptors that wake somebody: eventfds, and pipes where a peer has no eventfd.
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
+use rustix::fs::{FileType, OFlags};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// An eventfd of our own that stays readable once raised.
+#[derive(Debug)]
+pub(crate) struct Event {
+    fd: OwnedFd,
+    raised: AtomicBool,
+}
+
+impl Event {
+    pub(crate) fn new() -> io::Result<Self> {
+        let fd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let raised = AtomicBool::new(false);
+        Ok(Event { fd, raised })
+    }
+
+    pub(crate) fn raise(&self) {
+        self.raised.store(true, Ordering::Release);
+        signal(&self.fd);
+    }
+
+    /// Whether it was raised; no system call.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::Acquire)
+    }
+
+    /// Waits until it is raised, or for so long.
+    pub(crate) fn wait(&self, timeout: Timespec) -> io::Result<()> {
+        let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&timeout))?;
+        Ok(())
+    }
+
+    pub(crate) fn as_owned(&self) -> &OwnedFd {
+        &self.fd
+    }
+}
+
+/// What a front-end gave for kicks or calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotifierKind {
+    Eventfd,
+    Pipe,
+}
+
+/// Prepares a descriptor from the peer: it must be one on which neither a write nor a
+/// read of 8 bytes can block for ever, whatever the peer does with its own end.
+pub(crate) fn adopt(fd: &OwnedFd) -> io::Result<NotifierKind> {
+    let mode = rustix::fs::fstat(fd)?.st_mode;
+    // Anonymous inodes, of which an eventfd is one, have no file type.
+    let kind = match FileType::from_raw_mode(mode) {
+        FileType::Fifo => NotifierKind::Pipe,
+        FileType::Unknown => NotifierKind::Eventfd,
+        _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
+    };
+    let flags = rustix::fs::fcntl_getfl(fd)?;
+    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?;
+    Ok(kind)
+}
+
+/// Wakes whoever waits at the other end. A full pipe or counter wakes it as well.
+pub(crate) fn signal(fd: &OwnedFd) {
+    let _ = rustix::io::write(fd.as_fd(), &1u64.to_ne_bytes());
+}
+
+/// Takes back what was signalled so far.
+pub(crate) fn drain(fd: &OwnedFd) {
+    let mut buf = [0; 512];
+    while matches!(rustix::io::read(fd, &mut buf), Ok(count) if count == buf.len()) {}
+}

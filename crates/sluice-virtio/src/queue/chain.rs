@@ -1,0 +1,74 @@
+//! One request on a ring.
+
+use super::io::{Reader, Writer};
+use super::ring::Ring;
+use crate::memory::Segments;
+use std::sync::Arc;
+
+/// A descriptor chain: the buffers of one request, and the duty to answer it.
+///
+/// It may be kept and completed later, from any thread. A chain that is dropped is
+/// completed with 0 bytes written, so that the driver gets its descriptors back;
+/// drivers may take that for an empty success, so answer what needs an error.
+///
+/// Stopping a ring waits for its chains: see [`Device::ring_stopped`].
+///
+/// [`Device::ring_stopped`]: crate::vhost_user::Device::ring_stopped
+#[derive(Debug)]
+pub struct Chain {
+    ring: Arc<Ring>,
+    head: u16,
+    /// `None` once completed.
+    segments: Option<Segments>,
+}
+
+impl Chain {
+    pub(super) fn new(ring: Arc<Ring>, head: u16, segments: Segments) -> Self {
+        Chain {
+            ring,
+            head,
+            segments: Some(segments),
+        }
+    }
+
+    /// Index of the queue that the chain came from.
+    pub fn queue(&self) -> u16 {
+        self.ring.index()
+    }
+
+    /// What the driver sent.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader::new(self.segments.as_ref().map(Segments::readable))
+    }
+
+    /// Room for the answer.
+    pub fn writer(&self) -> Writer<'_> {
+        Writer::new(self.segments.as_ref().map(Segments::writable))
+    }
+
+    /// Answers: `written` bytes, counted from the start of the writable part, hold
+    /// the reply (more than there is room for counts as all of it).
+    pub fn complete(mut self, written: usize) {
+        self.finish(written);
+    }
+
+    /// Signals completions of the same ring that wait for company. To be called
+    /// before work that may take long, as nothing else does meanwhile.
+    pub fn flush_completions(&self) {
+        self.ring.flush();
+    }
+
+    fn finish(&mut self, written: usize) {
+        if let Some(segments) = self.segments.take() {
+            let len = written.min(segments.writable().left());
+            let len = u32::try_from(len).unwrap_or(u32::MAX);
+            self.ring.complete(self.head, len, segments);
+        }
+    }
+}
+
+impl Drop for Chain {
+    fn drop(&mut self) {
+        self.finish(0);
+    }
+}

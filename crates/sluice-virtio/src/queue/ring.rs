@@ -1,0 +1,291 @@
+//! A running ring: what its own thread and whoever completes its chains share.
+
+use super::chain::Chain;
+use super::inflight::InflightRecord;
+use super::split::{RingError, SplitQueue};
+use super::walk::walk_chain;
+use crate::memory::{GuestMemory, Segments, Storage, lost_pages};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Completions that may wait for one signal while the ring's thread goes on.
+const BATCH_COMPLETIONS: u32 = 8;
+/// How long the oldest of them may have waited when the next chain is taken.
+const BATCH_DELAY: Duration = Duration::from_micros(30);
+
+/// A ring between its start and its stop.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    index: u16,
+    indirect: bool,
+    state: Mutex<State>,
+    /// Signalled when the last chain in flight is completed while somebody drains.
+    drained: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    queue: SplitQueue,
+    memory: Arc<GuestMemory>,
+    lost_pages_seen: usize,
+    record: Option<InflightRecord>,
+    /// Heads that were in flight when an earlier back-end ended.
+    resubmit: VecDeque<u16>,
+    /// Lists of completed chains, for the next ones; at most as many as were ever
+    /// in flight at once.
+    spare: Vec<Storage>,
+    in_flight: usize,
+    draining: bool,
+    call: Option<Arc<OwnedFd>>,
+    /// Published but not signalled: how many, and since when.
+    deferred: Option<(u32, Instant)>,
+    warned: bool,
+}
+
+impl Ring {
+    pub(crate) fn new(
+        index: u16,
+        indirect: bool,
+        queue: SplitQueue,
+        memory: Arc<GuestMemory>,
+        call: Option<Arc<OwnedFd>>,
+    ) -> Self {
+        Ring {
+            index,
+            indirect,
+            drained: Condvar::new(),
+            state: Mutex::new(State {
+                queue,
+                lost_pages_seen: 0,
+                memory,
+                record: None,
+                resubmit: VecDeque::new(),
+                spare: Vec::new(),
+                in_flight: 0,
+                draining: false,
+                call,
+                deferred: None,
+                warned: false,
+            }),
+        }
+    }
+
+    /// Keeps `record` from now on, and begins with the chains it has in flight. They
+    /// were taken from the available ring, so the ring goes on behind them.
+    pub(crate) fn track(&self, record: InflightRecord, heads: Vec<u16>) {
+        let mut state = self.lock();
+        let taken = u16::try_from(heads.len()).unwrap_or(u16::MAX);
+        let next = state.queue.next_used().wrapping_add(taken);
+        state.queue.set_next_avail(next);
+        state.record = Some(record);
+        state.resubmit = heads.into();
+    }
+
+    /// Index of the queue.
+    pub(crate) fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// Takes the next chain; the driver need not kick from then on. Malformed ones are returned to the driver unused.
+    pub(crate) fn pop(self: &Arc<Self>) -> Result<Option<Chain>, RingError> {
+        let mut state = self.lock();
+        let due = state.deferred_too_long().then(|| state.signal_due());
+        let outcome = state.pop(self.indirect);
+        drop(state);
+        signal(due.flatten());
+        Ok(outcome?.map(|(head, segments)| Chain::new(self.clone(), head, segments)))
+    }
+
+    /// Publishes a chain as used with `len` bytes written. `segments` is the chain's
+    /// list of buffers.
+    pub(super) fn complete(&self, head: u16, len: u32, segments: Segments) {
+        let mut state = self.lock();
+        state.push_used(head, len);
+        state.spare.push(segments.into_storage());
+        state.in_flight = state.in_flight.saturating_sub(1);
+        if state.draining && state.in_flight == 0 {
+            self.drained.notify_all();
+        }
+        let due = match self.is_served_by_this_thread() {
+            true => state.defer_signal(),
+            false => state.signal_due(),
+        };
+        drop(state);
+        signal(due);
+    }
+
+    /// Signals what was published, if the driver wants to know.
+    pub(crate) fn flush(&self) {
+        let due = self.lock().signal_due();
+        signal(due);
+    }
+
+    /// Asks the driver for a kick; true if chains wait already.
+    pub(crate) fn enable_kicks(&self) -> Result<bool, RingError> {
+        let mut state = self.lock();
+        state.check_memory()?;
+        Ok(state.queue.enable_kicks()? || !state.resubmit.is_empty())
+    }
+
+    /// Exchanges the descriptor that signals, and signals it once: what was published
+    /// before may have gone to the old one.
+    pub(crate) fn set_call(&self, call: Option<Arc<OwnedFd>>) {
+        self.lock().call.clone_from(&call);
+        signal(call);
+    }
+
+    /// Follows a change of the memory table. Chains in flight keep theirs.
+    pub(crate) fn set_memory(&self, memory: Arc<GuestMemory>) -> Result<(), RingError> {
+        let mut state = self.lock();
+        state.queue.relocate(&memory)?;
+        state.memory = memory;
+        state.lost_pages_seen = 0;
+        Ok(())
+    }
+
+    /// Waits until no chain is in flight.
+    pub(crate) fn drain(&self) {
+        let mut state = self.lock();
+        state.draining = true;
+        while state.in_flight > 0 {
+            state = self
+                .drained
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+        state.draining = false;
+    }
+
+    /// Where the ring would go on: the index of the next chain to take.
+    pub(crate) fn next_avail(&self) -> u16 {
+        self.lock().queue.next_avail()
+    }
+
+    /// Runs `serve` as this ring's thread: completions it makes are signalled in
+    /// batches, with [`Ring::flush`] at the latest.
+    pub(crate) fn serve<T>(&self, serve: impl FnOnce() -> T) -> T {
+        let before = SERVED.replace(self.identity());
+        let outcome = serve();
+        SERVED.set(before);
+        outcome
+    }
+
+    fn is_served_by_this_thread(&self) -> bool {
+        SERVED.get() == self.identity()
+    }
+
+    fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+thread_local! {
+    /// The ring that this thread serves.
+    static SERVED: Cell<usize> = const { Cell::new(0) };
+}
+
+impl State {
+    fn pop(&mut self, indirect: bool) -> Result<Option<(u16, Segments)>, RingError> {
+        self.check_memory()?;
+        while let Some(head) = self.take_head()? {
+            let storage = self.spare.pop().unwrap_or_default();
+            let mut segments = Segments::new(self.memory.clone(), storage);
+            match walk_chain(&self.queue, &self.memory, head, indirect, &mut segments) {
+                Ok(()) => {
+                    self.in_flight += 1;
+                    self.queue.disable_kicks();
+                    return Ok(Some((head, segments)));
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut self.warned, true) {
+                        tracing::warn!(%error, head, "malformed chain returned unused");
+                    }
+                    self.spare.push(segments.into_storage());
+                    self.push_used(head, 0);
+                    self.note_deferred();
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn take_head(&mut self) -> Result<Option<u16>, RingError> {
+        if let Some(head) = self.resubmit.pop_front() {
+            return Ok(Some(head));
+        }
+        let Some(head) = self.queue.take_head()? else {
+            return Ok(None);
+        };
+        if self.in_flight >= usize::from(self.queue.size()) {
+            return Err(RingError::Overrun);
+        }
+        if let Some(record) = &mut self.record {
+            record.begin(head);
+        }
+        Ok(Some(head))
+    }
+
+    fn push_used(&mut self, head: u16, len: u32) {
+        if let Some(record) = &mut self.record {
+            record.finishing(head);
+        }
+        self.queue.push_used(head, len);
+        if let Some(record) = &mut self.record {
+            record.finished(head, self.queue.next_used());
+        }
+    }
+
+    /// Costs one load while no page of anybody's memory was lost.
+    fn check_memory(&mut self) -> Result<(), RingError> {
+        let lost = lost_pages();
+        if lost == self.lost_pages_seen {
+            return Ok(());
+        }
+        if self.memory.is_poisoned() || self.queue.is_poisoned() {
+            return Err(RingError::MemoryLost);
+        }
+        if let Some(record) = &self.record {
+            record.check()?;
+        }
+        self.lost_pages_seen = lost;
+        Ok(())
+    }
+
+    fn note_deferred(&mut self) {
+        let (count, _) = self.deferred.get_or_insert_with(|| (0, Instant::now()));
+        *count += 1;
+    }
+
+    fn defer_signal(&mut self) -> Option<Arc<OwnedFd>> {
+        self.note_deferred();
+        match self.deferred {
+            Some((count, _)) if count >= BATCH_COMPLETIONS => self.signal_due(),
+            _ => None,
+        }
+    }
+
+    fn deferred_too_long(&self) -> bool {
+        self.deferred
+            .is_some_and(|(_, since)| since.elapsed() >= BATCH_DELAY)
+    }
+
+    /// The descriptor to signal now, if there is something the driver wants to know.
+    fn signal_due(&mut self) -> Option<Arc<OwnedFd>> {
+        self.deferred = None;
+        self.queue.wants_signal().then(|| self.call.clone())?
+    }
+}
+
+/// Signals outside of every lock: the descriptor is the peer's.
+fn signal(call: Option<Arc<OwnedFd>>) {
+    if let Some(fd) = call {
+        crate::notify::signal(&fd);
+    }
+}
