@@ -6,6 +6,7 @@
 
 mod child;
 mod chmod;
+mod close;
 mod dirent;
 mod file_flags;
 mod fuse_device;
@@ -16,6 +17,7 @@ mod xattr;
 
 pub use child::bind_child;
 pub use chmod::chmod_at_empty_path;
+pub use close::close;
 pub use dirent::{Dirent, getdents};
 pub use file_flags::{file_flags, fsx, set_file_flags, set_fsx};
 pub use fuse_device::clone_fuse_connection;

@@ -1,0 +1,116 @@
+//! A host directory that peers can attach to.
+
+use crate::attr::{FULL, HostStat};
+use crate::idmap::IdMap;
+use crate::ino_map::InoMap;
+use crate::inode_table::InodeKey;
+use crate::ops::xattr::supports_acl;
+use crate::resolve::{self, Descriptors};
+use crate::service::ExportSession;
+use rustix::fd::{AsFd, OwnedFd};
+use sluice_vfs::{
+    AttachOptions, Attached, Errno, Features, FileService, FileType, Result, Stamp, Stat,
+};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a directory is exported.
+#[derive(Clone, Debug, Default)]
+pub struct ExportOptions {
+    /// A name to attach by. The empty one always works.
+    pub name: Vec<u8>,
+    /// Nothing can be changed: `EROFS`.
+    pub read_only: bool,
+    /// Peers cache writes, so their kernel reads through descriptors that were
+    /// opened for writing only, and places appended data itself. Files opened
+    /// for writing are then opened for reading too where that is allowed, and
+    /// append only those writes that no cache has placed.
+    pub writeback: bool,
+    /// User ids of peers on the host.
+    pub uid_map: IdMap,
+    /// Group ids of peers on the host.
+    pub gid_map: IdMap,
+}
+
+/// A host directory as a [`FileService`]. Cheap to clone.
+#[derive(Clone)]
+pub struct Export {
+    host: Arc<Host>,
+}
+
+/// Why a directory can't be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The directory itself.
+    #[error("cannot open the directory: {0}")]
+    Root(Errno),
+    /// Files can't be opened by what is held of them.
+    #[error("cannot use /proc/self/fd, which must be a proc file system: {0}")]
+    Proc(Errno),
+}
+
+impl Export {
+    /// Exports the directory at `path`, whose symlinks are followed here.
+    pub fn open(path: &Path, options: ExportOptions) -> std::result::Result<Self, OpenError> {
+        let root = resolve::open_root(path).map_err(OpenError::Root)?;
+        Self::from_fd(root, options)
+    }
+
+    /// Exports the directory that `root` holds; `O_PATH` is enough.
+    pub fn from_fd(root: OwnedFd, options: ExportOptions) -> std::result::Result<Self, OpenError> {
+        let stat = HostStat::of_fd(root.as_fd(), FULL).map_err(OpenError::Root)?;
+        if stat.file_type != FileType::Directory {
+            return Err(OpenError::Root(Errno::ENOTDIR));
+        }
+        let host = Host {
+            root_key: stat.key,
+            inos: InoMap::new(stat.key.dev),
+            descriptors: Descriptors::open().map_err(OpenError::Proc)?,
+            root,
+            options,
+        };
+        Ok(Export {
+            host: Arc::new(host),
+        })
+    }
+}
+
+impl FileService for Export {
+    fn attach(&self, options: AttachOptions<'_>) -> Result<Attached> {
+        if !options.export.is_empty() && options.export != self.host.options.name {
+            return Err(Errno::ENOENT);
+        }
+        let root = HostStat::of_fd(self.host.root.as_fd(), FULL)?;
+        let session = ExportSession::new(self.host.clone(), options)?;
+        Ok(Attached {
+            root: Stat {
+                attr: root.to_attr(&self.host),
+                stamp: Stamp::NONE,
+            },
+            features: self.host.features(),
+            session: Arc::new(session),
+        })
+    }
+}
+
+/// What all sessions of an export have in common.
+pub(crate) struct Host {
+    pub(crate) root: OwnedFd,
+    pub(crate) root_key: InodeKey,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) inos: InoMap,
+    pub(crate) options: ExportOptions,
+}
+
+impl Host {
+    fn features(&self) -> Features {
+        let mut features = Features::LOCKS
+            | Features::TMPFILE
+            | Features::KILL_SUIDGID
+            | Features::BACKING
+            | Features::NO_OPEN;
+        features.set(Features::POSIX_ACL, supports_acl(self));
+        features.set(Features::READ_ONLY, self.options.read_only);
+        features
+    }
+}

@@ -1,0 +1,193 @@
+//! Opening and closing.
+
+use super::attr::check_access;
+use super::lookup::find;
+use crate::handle_table::Handle;
+use crate::inode_table::Inode;
+use crate::ops::lock;
+use crate::service::ExportSession;
+use rustix::fd::OwnedFd;
+use rustix::fs::OFlags;
+use sluice_vfs::{
+    Access, AccessChecks, Created, Ctx, Errno, FileType, HandleId, Name, NodeId, OpenFlags,
+    OpenHints, Opened, Release, Result, Stamp,
+};
+use std::sync::Arc;
+
+pub(crate) fn open(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    node: NodeId,
+    flags: OpenFlags,
+) -> Result<Opened> {
+    let inode = session.inode(node)?;
+    open_inode(session, ctx, inode, flags)
+}
+
+pub(crate) fn lookup_open(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    parent: NodeId,
+    name: Name<'_>,
+    flags: OpenFlags,
+) -> Result<Created> {
+    let dir = session.inode(parent)?;
+    let entry = {
+        let _as_caller = session.as_caller(ctx)?;
+        find(session, &dir, name)?
+    };
+    match open(session, ctx, entry.node, flags) {
+        Ok(opened) => Ok(Created {
+            entry,
+            opened,
+            is_new: false,
+        }),
+        Err(errno) => {
+            session.inodes.forget(entry.node, 1);
+            Err(errno)
+        }
+    }
+}
+
+fn open_inode(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    inode: Arc<Inode>,
+    flags: OpenFlags,
+) -> Result<Opened> {
+    if flags.contains(OpenFlags::DIRECTORY) && inode.file_type != FileType::Directory {
+        return Err(match inode.file_type {
+            FileType::Symlink => Errno::ELOOP,
+            _ => Errno::ENOTDIR,
+        });
+    }
+    if flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE) {
+        session.require_writable()?;
+    }
+    let room = session.handles.reserve()?;
+    let fd = open_fd(session, ctx, &inode, flags)?;
+    let handle = room.fill(Handle::new(inode, flags, fd))?;
+    Ok(opened(handle))
+}
+
+/// A handle as peers see it.
+pub(crate) fn opened(handle: HandleId) -> Opened {
+    Opened {
+        handle,
+        hints: OpenHints::empty(),
+        stamp: Stamp::NONE,
+    }
+}
+
+fn open_fd(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    inode: &Inode,
+    flags: OpenFlags,
+) -> Result<OwnedFd> {
+    let is_to_execute = flags.contains(OpenFlags::EXEC) && !flags.contains(OpenFlags::WRITE);
+    if is_to_execute && session.checks == AccessChecks::Service {
+        // Who may execute a file need not be allowed to read it; the peer's
+        // kernel is.
+        let _as_caller = session.as_caller(ctx)?;
+        check_access(session, inode, Access::EXEC)?;
+    }
+    let _as_changer = match is_to_execute {
+        true => None,
+        false => session.as_changer(ctx, flags.contains(OpenFlags::KILL_SUIDGID))?,
+    };
+    let wanted = host_flags(session, flags);
+    with_fallbacks(session, flags, wanted, |flags| {
+        session.host.descriptors.reopen(inode, flags)
+    })
+}
+
+/// The kernel's flags for what a peer asks for.
+pub(crate) fn host_flags(session: &ExportSession, flags: OpenFlags) -> OFlags {
+    let writeback = session.host.options.writeback;
+    let is_read = flags.intersects(OpenFlags::READ | OpenFlags::EXEC);
+    let mut out = match flags.contains(OpenFlags::WRITE) {
+        true if is_read || writeback => OFlags::RDWR,
+        true => OFlags::WRONLY,
+        false => OFlags::RDONLY,
+    };
+    // Appending is then up to each write.
+    out.set(
+        OFlags::APPEND,
+        flags.contains(OpenFlags::APPEND) && !writeback,
+    );
+    out.set(OFlags::TRUNC, flags.contains(OpenFlags::TRUNCATE));
+    out.set(OFlags::DIRECTORY, flags.contains(OpenFlags::DIRECTORY));
+    out.set(OFlags::DIRECT, flags.contains(OpenFlags::DIRECT));
+    out.set(OFlags::SYNC, flags.contains(OpenFlags::SYNC));
+    out.set(
+        OFlags::DSYNC,
+        flags.contains(OpenFlags::DSYNC) || out.contains(OFlags::SYNC),
+    );
+    out.set(OFlags::NOATIME, flags.contains(OpenFlags::NOATIME));
+    out
+}
+
+/// Opens with `wanted`, and again with less where that is more than the peer
+/// asked for, or than its caller may have without having had to ask.
+pub(crate) fn with_fallbacks(
+    session: &ExportSession,
+    flags: OpenFlags,
+    mut wanted: OFlags,
+    open: impl Fn(OFlags) -> Result<OwnedFd>,
+) -> Result<OwnedFd> {
+    let mut outcome = open(wanted);
+    if outcome.as_ref().is_err_and(|e| *e == Errno::EPERM) && wanted.contains(OFlags::NOATIME) {
+        // Only the owner may ask for it; reading works for others too.
+        wanted.remove(OFlags::NOATIME);
+        outcome = open(wanted);
+    }
+    let is_widened = session.host.options.writeback && !flags.contains(OpenFlags::READ);
+    if outcome.as_ref().is_err_and(|e| *e == Errno::EACCES) && is_widened {
+        wanted.remove(OFlags::RDWR);
+        outcome = open(wanted | OFlags::WRONLY);
+    }
+    outcome
+}
+
+pub(crate) fn flush(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    node: NodeId,
+    handle: HandleId,
+) -> Result<()> {
+    let handle = session.handle(node, handle)?;
+    lock::drop_posix_locks(session, ctx, &handle);
+    close_copy(&handle)
+}
+
+pub(crate) fn release(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    node: NodeId,
+    handle: HandleId,
+    how: &Release,
+) -> Result<()> {
+    let handle = session.handles.remove(handle, node)?;
+    if how.unlock_flock {
+        lock::drop_flock(session, ctx, &handle);
+    }
+    if how.flush {
+        lock::drop_posix_locks(session, ctx, &handle);
+        return close_copy(&handle);
+    }
+    Ok(())
+}
+
+/// Reports what a file system has to say when a file is closed, such as that
+/// what was written could not be stored (NFS).
+fn close_copy(handle: &Handle) -> Result<()> {
+    if !handle.flags.contains(OpenFlags::WRITE) {
+        return Ok(());
+    }
+    match rustix::io::fcntl_dupfd_cloexec(handle.fd(), 0) {
+        Ok(copy) => sluice_sys::close(copy),
+        // Out of descriptors: what close(2) would wait for, fsync(2) does.
+        Err(_) => Ok(rustix::fs::fdatasync(handle.fd())?),
+    }
+}
