@@ -17,7 +17,11 @@ use std::time::Duration;
 /// processes of the host see them.
 pub fn ofd_lock(fd: BorrowedFd<'_>, kind: LockKind, range: LockRange, wait: bool) -> Result<()> {
     let mut flock = flock_of(kind, range)?;
-    let command = if wait { libc::F_OFD_SETLKW } else { libc::F_OFD_SETLK };
+    let command = if wait {
+        libc::F_OFD_SETLKW
+    } else {
+        libc::F_OFD_SETLK
+    };
     ofd_fcntl(fd, command, &mut flock).map_err(|errno| match errno {
         // fcntl(2) allows either for "someone else holds it".
         Errno::EACCES => Errno::EAGAIN,
@@ -42,7 +46,12 @@ pub fn ofd_conflict(fd: BorrowedFd<'_>, kind: LockKind, range: LockRange) -> Res
         _ => LockRange::EOF,
     };
     let pid = u32::try_from(flock.l_pid).unwrap_or(0);
-    Ok(Some(Lock { style: LockStyle::Posix, kind, range: LockRange { start, end }, pid }))
+    Ok(Some(Lock {
+        style: LockStyle::Posix,
+        kind,
+        range: LockRange { start, end },
+        pid,
+    }))
 }
 
 /// The kernel's form of a lock: a length of 0 reaches to the end.
@@ -52,7 +61,11 @@ fn flock_of(kind: LockKind, range: LockRange) -> Result<libc::flock64> {
     if end < start {
         return Err(Errno::EINVAL);
     }
-    let len = if range.end == LockRange::EOF { 0 } else { end - start + 1 };
+    let len = if range.end == LockRange::EOF {
+        0
+    } else {
+        end - start + 1
+    };
     let l_type = match kind {
         LockKind::Read => libc::F_RDLCK,
         LockKind::Write => libc::F_WRLCK,
@@ -152,7 +165,11 @@ fn timespec(duration: Duration) -> libc::timespec {
 }
 
 fn check(outcome: libc::c_int) -> Result<()> {
-    if outcome == -1 { Err(io::Error::last_os_error().into()) } else { Ok(()) }
+    if outcome == -1 {
+        Err(io::Error::last_os_error().into())
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -167,7 +184,11 @@ mod tests {
 
     fn two_descriptions() -> (tempfile::NamedTempFile, File) {
         let first = tempfile::NamedTempFile::new().unwrap();
-        let second = File::options().read(true).write(true).open(first.path()).unwrap();
+        let second = File::options()
+            .read(true)
+            .write(true)
+            .open(first.path())
+            .unwrap();
         (first, second)
     }
 
@@ -176,15 +197,31 @@ mod tests {
         let (first, second) = two_descriptions();
         let (first, second) = (first.as_file().as_fd(), second.as_fd());
         ofd_lock(first, LockKind::Write, HEAD, false).unwrap();
-        assert_eq!(ofd_lock(second, LockKind::Read, HEAD, false), Err(Errno::EAGAIN));
-        let behind = LockRange { start: 10, end: LockRange::EOF };
+        assert_eq!(
+            ofd_lock(second, LockKind::Read, HEAD, false),
+            Err(Errno::EAGAIN)
+        );
+        let behind = LockRange {
+            start: 10,
+            end: LockRange::EOF,
+        };
         assert_eq!(ofd_lock(second, LockKind::Write, behind, false), Ok(()));
-        let conflict = ofd_conflict(second, LockKind::Read, LockRange::ALL).unwrap().unwrap();
-        assert_eq!((conflict.kind, conflict.range, conflict.pid), (LockKind::Write, HEAD, 0));
-        let conflict = ofd_conflict(first, LockKind::Read, LockRange::ALL).unwrap().unwrap();
+        let conflict = ofd_conflict(second, LockKind::Read, LockRange::ALL)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (conflict.kind, conflict.range, conflict.pid),
+            (LockKind::Write, HEAD, 0)
+        );
+        let conflict = ofd_conflict(first, LockKind::Read, LockRange::ALL)
+            .unwrap()
+            .unwrap();
         assert_eq!(conflict.range, behind);
         ofd_lock(first, LockKind::Unlock, LockRange::ALL, false).unwrap();
-        assert_eq!(ofd_conflict(second, LockKind::Write, LockRange::ALL), Ok(None));
+        assert_eq!(
+            ofd_conflict(second, LockKind::Write, LockRange::ALL),
+            Ok(None)
+        );
     }
 
     #[test]
@@ -193,7 +230,10 @@ mod tests {
         let fd = file.as_file().as_fd();
         for (start, end) in [(5, 4), (u64::MAX, u64::MAX), (0, u64::MAX)] {
             let range = LockRange { start, end };
-            assert_eq!(ofd_lock(fd, LockKind::Read, range, false), Err(Errno::EINVAL));
+            assert_eq!(
+                ofd_lock(fd, LockKind::Read, range, false),
+                Err(Errno::EINVAL)
+            );
         }
     }
 
