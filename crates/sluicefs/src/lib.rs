@@ -1,1 +1,24 @@
+//! Where the layers meet: the commands of the `sluice` binary.
+//!
+//! - [`cli`] parses the command line and turns every failure into one line and
+//!   an exit status.
+//! - [`serve`] puts a service behind a virtio-fs device on a vhost-user socket.
+//! - [`mount`] puts a service under this machine's kernel through `/dev/fuse`.
+//! - [`share`] opens the host directory that both of them serve.
+//!
+//! Frontends know a [`FileService`](sluice_vfs::FileService) and nothing of
+//! what is behind it; only [`share`] names the export engine.
 #![forbid(unsafe_code)]
+
+pub mod cli;
+mod failure;
+mod logging;
+pub mod mount;
+mod panics;
+pub mod serve;
+pub mod share;
+mod signals;
+mod timeout;
+
+pub use failure::Failure;
+pub use timeout::Timeout;

@@ -1,1 +1,8 @@
-fn main() {}
+//! The `sluice` command. All of it is in the library.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    sluicefs::cli::main()
+}

@@ -1,0 +1,87 @@
+//! The command line. Help, manual pages and completions all come from the
+//! definitions in here.
+//!
+//! Exit status: 0 when the command did what it was asked to (`serve` and
+//! `mount` also when SIGINT, SIGTERM or SIGHUP ended them), 1 when it could
+//! not, 2 for a command line that makes no sense.
+
+mod docs;
+mod mount;
+mod serve;
+mod usage;
+
+use crate::failure::Failure;
+use crate::logging;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::process::ExitCode;
+
+pub use mount::MountArgs;
+pub use serve::ServeArgs;
+
+/// Share host directories with virtual machines, containers and sandboxes.
+#[derive(Debug, Parser)]
+#[command(name = "sluice", version, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = false)]
+#[command(after_help = "RUST_LOG=info (or debug, trace) makes any command say more on stderr.")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(ServeArgs),
+    Mount(MountArgs),
+    Completions(docs::CompletionsArgs),
+    Man(docs::ManArgs),
+}
+
+/// Parses the command line, does what it says, and reports what went wrong.
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage::report(&error),
+    };
+    if let Err(why) = cli.command.check() {
+        return usage::report(&Cli::command().error(ErrorKind::ValueValidation, why));
+    }
+    logging::init();
+    match cli.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("sluice: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Command {
+    /// What the definitions alone cannot say about a command line.
+    fn check(&self) -> Result<(), String> {
+        match self {
+            Command::Serve(args) => args.check(),
+            Command::Mount(args) => args.check(),
+            Command::Completions(_) | Command::Man(_) => Ok(()),
+        }
+    }
+
+    fn run(self) -> Result<(), Failure> {
+        match self {
+            Command::Serve(args) => args.run(),
+            Command::Mount(args) => args.run(),
+            Command::Completions(args) => args.run(),
+            Command::Man(args) => args.run(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,81 @@
+//! `sluice mount`.
+
+use crate::failure::Failure;
+use crate::mount::{self, MountConfig, MountOptions, daemon};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Mount a directory through FUSE, on this machine.
+///
+/// Returns once the mount is usable; the file system is served in the
+/// background until it is unmounted, with umount or fusermount3 -u, or until
+/// SIGTERM asks it to unmount itself. Root mounts directly, anybody else
+/// through fusermount3.
+#[derive(Debug, Args)]
+#[command(after_help = OPTION_HELP)]
+pub struct MountArgs {
+    /// The host directory to mount
+    #[arg(long, value_name = "DIR")]
+    export: PathBuf,
+
+    /// Where to mount it
+    #[arg(value_name = "MNT")]
+    target: PathBuf,
+
+    /// Mount options, separated by commas; may be repeated
+    #[arg(short, value_name = "OPT,…", value_parser = checked_options)]
+    options: Vec<String>,
+
+    /// Stay in the foreground
+    #[arg(long)]
+    foreground: bool,
+
+    #[arg(long = daemon::DAEMON_FLAG, hide = true)]
+    is_daemon: bool,
+}
+
+const OPTION_HELP: &str = "\
+Mount options:
+  ro, rw               refuse changes, or not (default)
+  allow_other          let other users in (see user_allow_other in fuse.conf(5))
+  default_permissions  accepted; the kernel always checks permissions
+  cache=MODE           never (none), metadata, auto (default), always (loose)
+  negtimeout=MS        remember missing names for so many milliseconds; -1 for ever
+  writeback            let the kernel collect writes; only with cache=always
+  posixacl             keep and obey POSIX ACLs
+  noxattr              no extended attributes
+  fsname=NAME          what the mount table shows as the source
+  [no]suid, [no]dev, [no]exec, [no]atime, [a]sync, dirsync
+                       as for mount(8); nosuid and nodev are the default";
+
+impl MountArgs {
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.options()?.policy.check()
+    }
+
+    pub(super) fn run(self) -> Result<(), Failure> {
+        if !self.foreground && !self.is_daemon {
+            return daemon::start();
+        }
+        let config = MountConfig {
+            options: self.options().map_err(Failure::new)?,
+            export: self.export,
+            target: self.target,
+        };
+        mount::run(&config, self.is_daemon)
+    }
+
+    fn options(&self) -> Result<MountOptions, String> {
+        let mut options = MountOptions::default();
+        for list in &self.options {
+            options.add(list)?;
+        }
+        Ok(options)
+    }
+}
+
+/// So that a bad word is a usage error before anything happens.
+fn checked_options(list: &str) -> Result<String, String> {
+    MountOptions::default().add(list)?;
+    Ok(list.to_owned())
+}

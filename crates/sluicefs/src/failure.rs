@@ -1,0 +1,81 @@
+//! Failures as the user sees them.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+/// Why a command ended: what is wrong, and what to do about it, on one line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    what: String,
+    advice: Option<String>,
+}
+
+impl Failure {
+    /// A failure without advice.
+    pub fn new(what: impl Into<String>) -> Self {
+        Failure {
+            what: one_line(&what.into()),
+            advice: None,
+        }
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn advise(self, advice: impl Into<String>) -> Self {
+        Failure {
+            advice: Some(one_line(&advice.into())),
+            ..self
+        }
+    }
+
+    /// `cannot VERB PATH: the system's words`.
+    pub fn from_io(verb: &str, path: &Path, error: &io::Error) -> Self {
+        Failure::new(format!(
+            "cannot {verb} '{}': {}",
+            path.display(),
+            system_words(error)
+        ))
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        match &self.advice {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The error's text without Rust's ` (os error N)`.
+pub(crate) fn system_words(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_owned(),
+        None => text,
+    }
+}
+
+/// A file name may hold line breaks; a message must not.
+fn one_line(text: &str) -> String {
+    text.replace('\n', "\\n").replace('\r', "\\r")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_one_line() {
+        let missing = io::Error::from_raw_os_error(2);
+        let failure = Failure::from_io("open", Path::new("/a\nb"), &missing).advise("make it");
+        assert_eq!(
+            failure.to_string(),
+            "cannot open '/a\\nb': No such file or directory; make it"
+        );
+    }
+}

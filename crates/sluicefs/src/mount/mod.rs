@@ -1,0 +1,236 @@
+//! A service under this machine's kernel, through `/dev/fuse`.
+//!
+//! [`run`] is `sluice mount --export`; [`Mounted`] is the same for any service,
+//! without signals and in this process. `kernel` mounts and unmounts (or
+//! `fusermount`, for ordinary users), `workers` read requests from `device`
+//! into `buffer`s and serve them, `exchange` carries the replies, `notifier`
+//! sends invalidations from a thread of its own, and `daemon` is going to the
+//! background.
+
+mod buffer;
+pub(crate) mod daemon;
+mod device;
+mod exchange;
+mod fusermount;
+mod kernel;
+mod mount_table;
+mod notifier;
+mod options;
+mod workers;
+
+use crate::failure::Failure;
+use crate::share;
+use crate::signals::OnEndSignal;
+use device::Device;
+use kernel::KernelMount;
+pub use options::MountOptions;
+use sluice_proto::fuse::serve::{Server, ServerConfig, TransportLimits};
+use sluice_vfs::{AccessChecks, FileService, Peer, SessionLimits};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use workers::Worker;
+
+/// Largest payload of one request in either direction, in bytes: the most that
+/// Linux puts into a FUSE message (256 pages).
+pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
+
+/// `sluice mount --export`.
+#[derive(Clone, Debug)]
+pub struct MountConfig {
+    /// The host directory.
+    pub export: PathBuf,
+    /// Where to mount it.
+    pub target: PathBuf,
+    /// How.
+    pub options: MountOptions,
+}
+
+/// Mounts, serves, and returns after unmounting. The first SIGTERM, SIGINT or
+/// SIGHUP unmounts; a second one ends the process where the first has to wait
+/// for users of the mount.
+///
+/// As the background process (`is_daemon`) it reports to the waiting parent how
+/// mounting went.
+///
+/// # Errors
+/// A directory or mount point that cannot be had.
+pub fn run(config: &MountConfig, is_daemon: bool) -> Result<(), Failure> {
+    if is_daemon {
+        daemon::detach();
+    }
+    let mounted = start(config);
+    if is_daemon {
+        daemon::report(&mounted.as_ref().map(drop).map_err(Clone::clone));
+    }
+    let (mounted, _signals) = mounted?;
+    if !is_daemon {
+        eprintln!(
+            "sluice: mounted {} on {}",
+            config.export.display(),
+            config.target.display()
+        );
+    }
+    // Not being started by systemd is no error.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    mounted.wait();
+    Ok(())
+}
+
+fn start(config: &MountConfig) -> Result<(Mounted, OnEndSignal), Failure> {
+    // Before mounting, so that no signal leaves a mount behind without a server.
+    let mount = Arc::new(OnceLock::<Unmounter>::new());
+    let to_unmount = Arc::clone(&mount);
+    let signals = OnEndSignal::new(move |nth| end_by_signal(to_unmount.get(), nth))
+        .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
+
+    let service = share::open(&config.export, &config.options.policy)?;
+    let source = match &config.options.fsname {
+        Some(name) => name.clone(),
+        None => config.export.display().to_string(),
+    };
+    let mounted = Mounted::start(service, &source, &config.target, &config.options)?;
+    let _ = mount.set(mounted.unmounter());
+    Ok((mounted, signals))
+}
+
+fn end_by_signal(mount: Option<&Unmounter>, nth: usize) {
+    match mount {
+        Some(mount) if nth == 0 => {
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+            if let Err(failure) = mount.unmount() {
+                tracing::error!("{failure}");
+            }
+        }
+        _ => std::process::exit(1),
+    }
+}
+
+/// A mounted service. Dropping it unmounts and waits.
+#[derive(Debug)]
+pub struct Mounted {
+    kernel: Arc<KernelMount>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Unmounts, from any thread.
+#[derive(Clone, Debug)]
+pub struct Unmounter(Arc<KernelMount>);
+
+impl Mounted {
+    /// Mounts `service` on `target`, with `source` as what the mount table
+    /// shows. Returns once the kernel and the service have agreed on how to
+    /// work together.
+    ///
+    /// # Errors
+    /// A mount point that cannot be had, a kernel without FUSE, too few rights.
+    pub fn start(
+        service: Arc<dyn FileService>,
+        source: &str,
+        target: &Path,
+        options: &MountOptions,
+    ) -> Result<Mounted, Failure> {
+        let (kernel, device) = kernel::mount(source, target, options)?;
+        let device = Arc::new(Device::new(device));
+        let mut mounted = Mounted {
+            kernel: Arc::new(kernel),
+            threads: Vec::new(),
+        };
+        let (notifier, notifications) = notifier::queue();
+        let config = ServerConfig {
+            peer: Peer {
+                label: format!("mount:{}", mounted.kernel.target().display()),
+                checks: AccessChecks::Peer, // it is mounted with default_permissions
+            },
+            export: Vec::new(),
+            limits: SessionLimits::default(),
+            options: options.policy.fuse_options(),
+            transport: TransportLimits {
+                max_payload: MAX_MESSAGE_BYTES as u32,
+                allows_reinit: false,
+            },
+            notifier: Some(Arc::new(notifier)),
+        };
+        let server = Arc::new(Server::new(service, config));
+        mounted.serve(&device, &server, notifications)?;
+        mounted.kernel.raise_read_ahead();
+        Ok(mounted)
+    }
+
+    /// What unmounts it, from any thread.
+    pub fn unmounter(&self) -> Unmounter {
+        Unmounter(Arc::clone(&self.kernel))
+    }
+
+    /// Waits until somebody has unmounted it.
+    pub fn wait(mut self) {
+        self.join();
+    }
+
+    /// Answers INIT here and everything after it on threads.
+    fn serve(
+        &mut self,
+        device: &Arc<Device>,
+        server: &Arc<Server>,
+        notifications: notifier::Queue,
+    ) -> Result<(), Failure> {
+        let target = self.kernel.target().to_owned();
+        let mut first = Worker::new(Arc::clone(device), Arc::clone(server));
+        while !server.is_live() {
+            if !first.serve_one() {
+                return Err(Failure::new(format!(
+                    "the kernel gave up the mount on '{}'",
+                    target.display()
+                )));
+            }
+        }
+        let cannot_start = |error| Failure::from_io("start threads for", &target, &error);
+        self.threads.push(first.spawn(0).map_err(cannot_start)?);
+        for index in 1..workers::thread_count() {
+            let device = device.for_another_thread().map_err(cannot_start)?;
+            let worker = Worker::new(Arc::new(device), Arc::clone(server));
+            self.threads
+                .push(worker.spawn(index).map_err(cannot_start)?);
+        }
+        let device = Arc::clone(device);
+        let notifying = std::thread::Builder::new()
+            .name("fuse-notify".into())
+            .spawn(move || notifications.send_all(&device))
+            .map_err(cannot_start)?;
+        self.threads.push(notifying);
+        Ok(())
+    }
+
+    /// The workers end when the kernel has no more requests, and with the last
+    /// of them the server and its notifier.
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread that serves the mount panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(failure) = self.unmounter().unmount() {
+            tracing::error!("{failure}");
+        }
+        self.join();
+    }
+}
+
+impl Unmounter {
+    /// Unmounts; if somebody still uses the mount, takes it out of the tree,
+    /// and it ends after its last user.
+    ///
+    /// # Errors
+    /// What umount(2) or fusermount3 said.
+    pub fn unmount(&self) -> Result<(), Failure> {
+        let Unmounter(kernel) = self;
+        kernel
+            .unmount()
+            .map_err(|error| Failure::from_io("unmount", kernel.target(), &error))
+    }
+}

@@ -1,0 +1,85 @@
+//! What `/proc/self/mountinfo` says, without touching the mounts themselves.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+
+/// One line of the mount table (proc_pid_mountinfo(5)).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MountEntry {
+    /// Unique among the mounts that exist.
+    id: u64,
+    /// `MAJOR:MINOR` of the mounted file system.
+    pub(super) device: String,
+}
+
+/// The mount that a path lookup of `target` ends at, if it is of type `fs_type`.
+pub(super) fn topmost_at(target: &Path, fs_type: &str) -> Option<MountEntry> {
+    let table = std::fs::read("/proc/self/mountinfo").ok()?;
+    topmost_in(&table, target, fs_type)
+}
+
+fn topmost_in(table: &[u8], target: &Path, fs_type: &str) -> Option<MountEntry> {
+    // The table is in mounting order: the last line with this mount point hides the others.
+    let line = table.split(|&byte| byte == b'\n').rfind(|line| {
+        mount_point(line).is_some_and(|point| point.as_bytes() == target.as_os_str().as_bytes())
+    })?;
+    let line = std::str::from_utf8(line)
+        .ok()
+        .map_or_else(|| String::from_utf8_lossy(line).into_owned(), str::to_owned);
+    let mut fields = line.split(' ');
+    let id = fields.next()?.parse().ok()?;
+    let device = fields.nth(1)?.to_owned();
+    let (_, after_separator) = line.split_once(" - ")?;
+    let found_type = after_separator.split(' ').next()?;
+    (found_type == fs_type).then_some(MountEntry { id, device })
+}
+
+fn mount_point(line: &[u8]) -> Option<OsString> {
+    let field = line.split(|&byte| byte == b' ').nth(4)?;
+    Some(OsString::from_vec(unescape(field)))
+}
+
+/// Undoes the kernel's `\ooo` for space, tab, newline and backslash.
+fn unescape(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&first, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|_| first == b'\\');
+        let byte = octal
+            .and_then(|digits| std::str::from_utf8(digits).ok())
+            .and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match byte {
+            Some(byte) => {
+                out.push(byte);
+                rest = &tail[3..];
+            }
+            None => {
+                out.push(first);
+                rest = tail;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[u8] = b"\
+22 1 0:20 / /proc rw shared:5 - proc proc rw\n\
+40 1 0:41 / /mnt/a\\040b rw,nosuid - fuse.sluice src rw,user_id=0\n\
+41 40 0:42 / /mnt/a\\040b rw - fuse.sluice src rw\n\
+42 1 0:43 / /mnt/\\134 rw - tmpfs x rw\n";
+
+    #[test]
+    fn the_last_mount_on_a_point_counts() {
+        let found = topmost_in(TABLE, Path::new("/mnt/a b"), "fuse.sluice").unwrap();
+        assert_eq!((found.id, found.device.as_str()), (41, "0:42"));
+        assert_eq!(topmost_in(TABLE, Path::new("/mnt/\\"), "fuse.sluice"), None);
+        assert!(topmost_in(TABLE, Path::new("/mnt/\\"), "tmpfs").is_some());
+        assert_eq!(topmost_in(TABLE, Path::new("/mnt"), "tmpfs"), None);
+        assert_eq!(topmost_in(b"rubbish\n\n1 2", Path::new("/"), "x"), None);
+    }
+}

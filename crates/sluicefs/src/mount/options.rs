@@ -1,0 +1,162 @@
+//! The words behind `-o`: v9fs's for caching, FUSE's and mount(8)'s for the rest.
+
+use crate::share::SharePolicy;
+use crate::timeout::Timeout;
+use rustix::mount::MountFlags;
+use sluice_proto::fuse::serve::CacheMode;
+use std::time::Duration;
+
+/// What a mount is asked to be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountOptions {
+    /// Flags of mount(2): `nosuid` and `nodev` unless asked otherwise.
+    pub flags: MountFlags,
+    /// Users other than the mounting one may enter.
+    pub allow_other: bool,
+    /// What the mount table shows as the source, if not the exported directory.
+    pub fsname: Option<String>,
+    /// What is served, and how long the kernel may trust it.
+    pub policy: SharePolicy,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        MountOptions {
+            flags: MountFlags::NOSUID | MountFlags::NODEV,
+            allow_other: false,
+            fsname: None,
+            policy: SharePolicy::default(),
+        }
+    }
+}
+
+impl MountOptions {
+    /// Adds a comma-separated list; a later word wins over an earlier one.
+    ///
+    /// # Errors
+    /// A sentence naming the first word that is not known or has a bad value.
+    pub fn add(&mut self, list: &str) -> Result<(), String> {
+        list.split(',')
+            .filter(|word| !word.is_empty())
+            .try_for_each(|word| self.add_word(word))
+    }
+
+    fn add_word(&mut self, word: &str) -> Result<(), String> {
+        if self.add_flag(word) {
+            return Ok(());
+        }
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("allow_other", "") => self.allow_other = true,
+            // Always so: the kernel checks what its users may do.
+            ("default_permissions", "") => {}
+            ("posixacl", "") => self.policy.posix_acl = true,
+            ("noxattr", "") => self.policy.xattr = false,
+            ("writeback", "") => self.policy.writeback = true,
+            ("fsname", name) if !name.is_empty() => self.fsname = Some(name.to_owned()),
+            ("cache", mode) => {
+                let mode: CacheMode = mode
+                    .parse()
+                    .map_err(|_| format!("cache={mode} is unknown"))?;
+                self.policy.cache = mode;
+            }
+            ("negtimeout", ms) => self.policy.negative_timeout = Some(negative_timeout(ms)?),
+            _ => return Err(format!("unknown mount option '{word}'")),
+        }
+        Ok(())
+    }
+
+    /// Words that set or clear one flag of mount(2).
+    fn add_flag(&mut self, word: &str) -> bool {
+        let (flag, set) = match word {
+            "ro" => (MountFlags::RDONLY, true),
+            "rw" => (MountFlags::RDONLY, false),
+            "nosuid" => (MountFlags::NOSUID, true),
+            "suid" => (MountFlags::NOSUID, false),
+            "nodev" => (MountFlags::NODEV, true),
+            "dev" => (MountFlags::NODEV, false),
+            "noexec" => (MountFlags::NOEXEC, true),
+            "exec" => (MountFlags::NOEXEC, false),
+            "noatime" => (MountFlags::NOATIME, true),
+            "atime" => (MountFlags::NOATIME, false),
+            "sync" => (MountFlags::SYNCHRONOUS, true),
+            "async" => (MountFlags::SYNCHRONOUS, false),
+            "dirsync" => (MountFlags::DIRSYNC, true),
+            _ => return false,
+        };
+        self.flags.set(flag, set);
+        self.policy.read_only = self.flags.contains(MountFlags::RDONLY);
+        true
+    }
+
+    /// [`MountOptions::flags`] in words, for fusermount3.
+    pub(super) fn flag_words(&self) -> impl Iterator<Item = &'static str> + '_ {
+        [
+            (MountFlags::RDONLY, "ro", "rw"),
+            (MountFlags::NOSUID, "nosuid", "suid"),
+            (MountFlags::NODEV, "nodev", "dev"),
+            (MountFlags::NOEXEC, "noexec", "exec"),
+            (MountFlags::NOATIME, "noatime", "atime"),
+            (MountFlags::SYNCHRONOUS, "sync", "async"),
+            (MountFlags::DIRSYNC, "dirsync", ""),
+        ]
+        .into_iter()
+        .map(|(flag, set, clear)| {
+            if self.flags.contains(flag) {
+                set
+            } else {
+                clear
+            }
+        })
+        .filter(|word| !word.is_empty())
+    }
+}
+
+/// v9fs's own unit: milliseconds, −1 for ever.
+fn negative_timeout(ms: &str) -> Result<Timeout, String> {
+    if ms == "-1" {
+        return Ok(Timeout::Always);
+    }
+    let ms: u64 = ms
+        .parse()
+        .map_err(|_| format!("negtimeout={ms} is not a number of milliseconds (-1: for ever)"))?;
+    Ok(Timeout::For(Duration::from_millis(ms)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(list: &str) -> Result<MountOptions, String> {
+        let mut options = MountOptions::default();
+        options.add(list).map(|()| options)
+    }
+
+    #[test]
+    fn later_words_win() {
+        let options =
+            parse("ro,allow_other,cache=none,suid,,cache=loose,rw,negtimeout=-1").unwrap();
+        assert!(!options.policy.read_only);
+        assert!(options.allow_other);
+        assert_eq!(options.policy.cache, CacheMode::Always);
+        assert_eq!(options.policy.negative_timeout, Some(Timeout::Always));
+        assert_eq!(options.flags, MountFlags::NODEV);
+        let words: Vec<_> = options.flag_words().collect();
+        assert_eq!(words, ["rw", "suid", "nodev", "exec", "atime", "async"]);
+    }
+
+    #[test]
+    fn bad_words_are_named() {
+        for (list, named) in [
+            ("ro,fast", "'fast'"),
+            ("ro=1", "'ro=1'"),
+            ("allow_other=yes", "'allow_other=yes'"),
+            ("cache=sometimes", "cache=sometimes"),
+            ("negtimeout=5s", "negtimeout=5s"),
+            ("negtimeout=-2", "negtimeout=-2"),
+            ("fsname=", "'fsname='"),
+        ] {
+            let error = parse(list).unwrap_err();
+            assert!(error.contains(named), "{list}: {error}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The programs that can be a machine: user-mode Linux, or QEMU with a kernel.
+
+mod qemu;
+mod search;
+mod uml;
+
+use super::modules::{Module, ModuleDir};
+use crate::failure::Failure;
+use clap::ValueEnum;
+use std::os::fd::RawFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub use search::MachineChoice;
+
+/// What kind of machine a guest is to run on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum MachineKind {
+    /// User-mode Linux where there is one, else QEMU
+    #[default]
+    Auto,
+    /// User-mode Linux: boots in a second and needs no KVM
+    Uml,
+    /// QEMU: with KVM if it works, else emulated
+    Qemu,
+}
+
+/// A machine that was found on this host.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    engine: Engine,
+    /// The kernel: a program for user-mode Linux, an image for QEMU.
+    kernel: PathBuf,
+    modules: Option<ModuleDir>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Engine {
+    Uml,
+    Qemu { program: PathBuf },
+}
+
+/// Everything that a machine's command line names.
+pub(super) struct Wiring<'a> {
+    /// For the machine's own files.
+    pub(super) dir: &'a Path,
+    pub(super) memory_mib: u32,
+    pub(super) initramfs: RawFd,
+    /// What the kernel says.
+    pub(super) console: RawFd,
+    pub(super) control: RawFd,
+    pub(super) speech: Speech<RawFd>,
+    pub(super) shares: &'a [Attachment],
+    /// Further words for the kernel's command line.
+    pub(super) kernel_arguments: &'a [String],
+}
+
+/// What the command's standard streams are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Speech<T> {
+    /// One terminal.
+    Terminal(T),
+    /// Three separate lines.
+    Streams { stdin: T, stdout: T, stderr: T },
+}
+
+/// A virtio-fs server to be attached.
+#[derive(Clone, Debug)]
+pub(super) struct Attachment {
+    /// The vhost-user socket; only characters that need no quoting.
+    pub(super) socket: PathBuf,
+    pub(super) tag: String,
+}
+
+/// The guest's device nodes for the lines of [`Wiring`].
+pub(super) struct Lines {
+    pub(super) control: &'static str,
+    pub(super) speech: Speech<&'static str>,
+}
+
+impl Machine {
+    /// The command that runs the machine until it is switched off.
+    pub(super) fn command(&self, wiring: &Wiring<'_>) -> Command {
+        match &self.engine {
+            Engine::Uml => uml::command(&self.kernel, wiring),
+            Engine::Qemu { program } => qemu::command(program, &self.kernel, wiring),
+        }
+    }
+
+    pub(super) fn lines(&self, on_terminal: bool) -> Lines {
+        match self.engine {
+            Engine::Uml => uml::lines(on_terminal),
+            Engine::Qemu { .. } => qemu::lines(on_terminal),
+        }
+    }
+
+    /// The modules that the guest must load: for the machine's own devices,
+    /// for virtio-fs, and `more`.
+    pub(super) fn modules(&self, more: &[&'static str]) -> Result<Vec<Module>, Failure> {
+        // Without an index everything must be built in; the guest will say if it is not.
+        let Some(modules) = &self.modules else {
+            return Ok(Vec::new());
+        };
+        let own = match self.engine {
+            Engine::Uml => uml::MODULES,
+            Engine::Qemu { .. } => qemu::MODULES,
+        };
+        modules.load(&[own, &["virtiofs"], more].concat())
+    }
+
+    /// For messages.
+    pub(super) fn describe(&self) -> String {
+        match &self.engine {
+            Engine::Uml => format!("user-mode Linux '{}'", self.kernel.display()),
+            Engine::Qemu { .. } => format!("QEMU with the kernel '{}'", self.kernel.display()),
+        }
+    }
+}
+
+impl<T> Speech<T> {
+    /// The same with every part replaced.
+    pub(super) fn map<U>(self, mut change: impl FnMut(T) -> U) -> Speech<U> {
+        match self {
+            Speech::Terminal(line) => Speech::Terminal(change(line)),
+            Speech::Streams { stdin, stdout, stderr } => Speech::Streams {
+                stdin: change(stdin),
+                stdout: change(stdout),
+                stderr: change(stderr),
+            },
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The command line as a user meets it: one clear line for everything that is
+//! wrong, and the right exit status.
+
+mod common;
+
+use common::{run, status_and_line, text};
+
+/// Usage errors: status 2, and the line names the culprit and the help to read.
+#[test]
+fn a_bad_command_line_is_one_line_and_status_2() {
+    for (arguments, culprit) in [
+        (&[][..], "subcommand"),
+        (&["serv"], "'serv'"),
+        (&["--fast"], "'--fast'"),
+        (&["serve"], "<DIR>"),
+        (&["serve", "/"], "--virtiofs <SOCKET>"),
+        (&["serve", "/", "--virtiofs"], "--virtiofs <SOCKET>"),
+        (&["serve", "/", "--virtiofs", "s", "--tga", "x"], "'--tga'"),
+        (
+            &["serve", "/", "--virtiofs", "s", "--cache", "some"],
+            "'some'",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--tag", ""],
+            "--tag <TAG>",
+        ),
+        (
+            &[
+                "serve",
+                "/",
+                "--virtiofs",
+                "s",
+                "--tag",
+                "a-tag-that-is-longer-than-36-bytes-is",
+            ],
+            "at most 36 bytes",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--negative-timeout", "5"],
+            "write a duration such as 250ms",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--writeback"],
+            "'always'",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--posix-acl", "--no-xattr"],
+            "--no-xattr",
+        ),
+        (&["mount", "/mnt"], "--export <DIR>"),
+        (&["mount", "--export", "/"], "<MNT>"),
+        (
+            &["mount", "--export", "/", "/mnt", "-o", "ro,fast"],
+            "'fast'",
+        ),
+        (
+            &["mount", "--export", "/", "/mnt", "-o", "cache=some"],
+            "cache=some",
+        ),
+        (
+            &["mount", "--export", "/", "/mnt", "-o", "writeback"],
+            "'always'",
+        ),
+        (&["completions", "dos"], "'dos'"),
+    ] {
+        let (status, line) = status_and_line(&run(arguments));
+        assert_eq!(status, 2, "{arguments:?}: {line}");
+        assert!(line.starts_with("sluice: "), "{line}");
+        assert!(line.contains(culprit), "{arguments:?}: {line}");
+        assert!(line.contains("; see 'sluice"), "{line}");
+        assert!(line.ends_with("--help'"), "{line}");
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_there_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let socket = dir.path().join("socket");
+    for (path, why) in [(&missing, "No such file"), (&file, "Not a directory")] {
+        let serve = run(&["serve", text(path), "--virtiofs", text(&socket)]);
+        let (status, line) = status_and_line(&serve);
+        assert_eq!(status, 1, "{line}");
+        assert!(line.contains(text(path)) && line.contains(why), "{line}");
+        assert!(!socket.exists(), "a socket for nothing");
+
+        for more in [&[][..], &["--foreground"]] {
+            let mount = [&["mount", "--export", text(path), text(dir.path())], more].concat();
+            let (status, line) = status_and_line(&run(&mount));
+            assert_eq!(status, 1, "{line}");
+            assert!(line.contains(text(path)) && line.contains(why), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_mount_point_that_is_not_there_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let missing = dir.path().join("missing");
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    for (path, why) in [(&missing, "No such file"), (&file, "Not a directory")] {
+        for more in [&[][..], &["--foreground"]] {
+            let mount = [&["mount", "--export", text(dir.path()), text(path)], more].concat();
+            let (status, line) = status_and_line(&run(&mount));
+            assert_eq!(status, 1, "{line}");
+            assert!(line.contains(text(path)) && line.contains(why), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_socket_that_cannot_be_is_one_line_and_status_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let busy = dir.path().join("busy");
+    let _listener = std::os::unix::net::UnixListener::bind(&busy).unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    let nowhere = dir.path().join("no/where");
+    for (socket, why) in [
+        (&busy, "something already does"),
+        (&file, "is not a socket"),
+        (&nowhere, "No such file"),
+    ] {
+        let serve = run(&["serve", text(dir.path()), "--virtiofs", text(socket)]);
+        let (status, line) = status_and_line(&serve);
+        assert_eq!(status, 1, "{line}");
+        assert!(line.contains(text(socket)) && line.contains(why), "{line}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"precious");
+    assert!(busy.exists());
+}
+
+#[test]
+fn help_version_completions_and_manual_pages_are_there() {
+    let version = run(&["--version"]);
+    assert!(version.status.success());
+    let expected = format!("sluice {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!(String::from_utf8(version.stdout).unwrap(), expected);
+
+    for command in ["serve", "mount", "completions", "man"] {
+        let help = run(&[command, "--help"]);
+        assert!(help.status.success());
+        let usage = format!("Usage: sluice {command}");
+        assert!(String::from_utf8(help.stdout).unwrap().contains(&usage));
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let script = run(&["completions", shell]);
+        assert!(script.status.success());
+        assert!(
+            String::from_utf8(script.stdout)
+                .unwrap()
+                .contains("negative-timeout")
+        );
+    }
+    let page = run(&["man"]);
+    assert!(page.status.success());
+    assert!(
+        String::from_utf8(page.stdout)
+            .unwrap()
+            .contains(".TH sluice 1")
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let pages = dir.path().join("man1");
+    assert!(run(&["man", "--out", text(&pages)]).status.success());
+    let serve = std::fs::read_to_string(pages.join("sluice-serve.1")).unwrap();
+    assert!(serve.contains("virtiofs"));
+}
