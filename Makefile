@@ -1,0 +1,46 @@
+# Everything a developer needs is behind these targets; each does its own set-up first.
+
+LAB := $(CURDIR)/lab
+export SLUICE_LAB_CACHE ?= $(LAB)/cache
+CARGO ?= cargo
+
+# Test programs run as root where the tests need it, while building stays with the user.
+ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$(PATH)")
+HOST := $(shell uname -m | tr a-z A-Z)_UNKNOWN_LINUX_GNU
+AS_ROOT := $(if $(ROOT),CARGO_TARGET_$(HOST)_RUNNER='$(ROOT)')
+
+.PHONY: help run test check lab bench toolchain clean clean-lab
+
+help: ## This list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+run: lab ## A Linux guest with a shared directory (DIR=path), or a tour when there is no terminal
+	$(CARGO) build --release --locked -p sluicefs
+	$(ROOT) $(LAB)/run $(or $(CARGO_TARGET_DIR),target)/release/sluice $(DIR)
+
+test: check lab ## Every test, real guests included
+	$(AS_ROOT) $(CARGO) test --locked --workspace
+
+check: lab toolchain ## Formatting, lints, scripts and the direction of imports
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) xtask check-deps
+	cd $(LAB) && shellcheck -x host-packages prepare boot run common.sh debian.sh
+	shellcheck -s dash $(LAB)/guest/init
+
+bench: lab ## Measurements, interleaved with virtiofsd and libfuse's examples
+	$(CARGO) build --release --locked -p sluicefs
+	$(AS_ROOT) $(CARGO) run --release --locked -p sluice-lab --bin bench
+
+lab: ## Guests and peers for the above, downloaded once into lab/cache
+	@$(LAB)/prepare
+
+toolchain:
+	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+	@$(CARGO) clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+clean: ## Removes what was built
+	$(CARGO) clean
+
+clean-lab: ## Removes the downloaded guests and peers
+	rm -rf $(SLUICE_LAB_CACHE)
