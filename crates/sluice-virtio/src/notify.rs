@@ -55,7 +55,8 @@ pub(crate) fn adopt(fd: &OwnedFd) -> io::Result<NotifierKind> {
     let mode = rustix::fs::fstat(fd)?.st_mode;
     // Anonymous inodes, of which an eventfd is one, have no file type.
     let kind = match FileType::from_raw_mode(mode) {
-        FileType::Fifo => NotifierKind::Pipe,
+        // User-mode Linux sends one end of a socket pair.
+        FileType::Fifo | FileType::Socket => NotifierKind::Pipe,
         FileType::Unknown => NotifierKind::Eventfd,
         _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
     };
@@ -69,8 +70,15 @@ pub(crate) fn signal(fd: &OwnedFd) {
     let _ = rustix::io::write(fd.as_fd(), &1u64.to_ne_bytes());
 }
 
-/// Takes back what was signalled so far.
+/// Takes back what was signalled so far; at most what a pipe holds by default, so that a
+/// peer that goes on signalling cannot keep anybody here.
 pub(crate) fn drain(fd: &OwnedFd) {
+    const PIPE_BYTES: usize = 64 << 10;
     let mut buf = [0; 512];
-    while matches!(rustix::io::read(fd, &mut buf), Ok(count) if count == buf.len()) {}
+    for _ in 0..PIPE_BYTES / buf.len() {
+        match rustix::io::read(fd, &mut buf) {
+            Ok(count) if count == buf.len() => {}
+            _ => return,
+        }
+    }
 }
