@@ -1,0 +1,167 @@
+//! `sluice serve` as a process: when it is ready, how it ends, what it leaves.
+
+mod common;
+
+use common::{Daemon, PATIENCE, run, skip, sluice, status_and_line, text};
+use rustix::process::Signal;
+use sluice_virtio::driver::{Driver, Options};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A running server; its line was there.
+fn start(dir: &Path, socket: &Path, more: &[&str]) -> Daemon {
+    let arguments = [&["serve", text(dir), "--virtiofs", text(socket)], more].concat();
+    started(sluice(&arguments), dir, socket)
+}
+
+fn started(mut command: Command, dir: &Path, socket: &Path) -> Daemon {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    let expected = format!(
+        "sluice: serving {} as virtio-fs tag sluice on {}\n",
+        dir.display(),
+        socket.display()
+    );
+    assert_eq!(line, expected);
+    child.stderr = Some(stderr.into_inner());
+    Daemon(child)
+}
+
+fn connect(socket: &Path) -> Driver {
+    Driver::connect(socket, Options::default()).unwrap()
+}
+
+fn directory() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    (dir, socket)
+}
+
+#[test]
+fn a_signal_ends_it_with_status_0_and_without_a_trace() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let (dir, socket) = directory();
+        let mut server = start(dir.path(), &socket, &[]);
+        let client = connect(&socket);
+        server.signal(signal);
+        assert_eq!(server.status(), 0);
+        assert!(!socket.exists());
+        assert_eq!(server.stderr(), "", "quiet unless asked");
+        drop(client);
+    }
+}
+
+#[test]
+fn it_goes_on_after_a_client_has_gone() {
+    let (dir, socket) = directory();
+    let mut server = start(
+        dir.path(),
+        &socket,
+        &["--cache", "always", "--negative-timeout", "always"],
+    );
+    for _ in 0..3 {
+        drop(connect(&socket));
+    }
+    assert!(server.0.try_wait().unwrap().is_none());
+    server.signal(Signal::TERM);
+    assert_eq!(server.status(), 0);
+}
+
+#[test]
+fn a_second_server_on_the_same_socket_gives_way() {
+    let (dir, socket) = directory();
+    let _first = start(dir.path(), &socket, &[]);
+    let client = connect(&socket);
+    let second = run(&["serve", text(dir.path()), "--virtiofs", text(&socket)]);
+    let (status, line) = status_and_line(&second);
+    assert_eq!(status, 1);
+    assert!(line.contains("something already does"), "{line}");
+    drop(client);
+    connect(&socket);
+}
+
+#[test]
+fn a_socket_left_by_a_killed_server_is_replaced() {
+    let (dir, socket) = directory();
+    let mut killed = start(dir.path(), &socket, &[]);
+    killed.0.kill().unwrap();
+    killed.0.wait().unwrap();
+    assert!(socket.exists());
+    let mut server = start(dir.path(), &socket, &[]);
+    connect(&socket);
+    server.signal(Signal::TERM);
+    assert_eq!(server.status(), 0);
+    assert!(!socket.exists());
+}
+
+#[test]
+fn systemd_is_told_when_it_is_ready() {
+    let (dir, socket) = directory();
+    let notify = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&notify).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let arguments = ["serve", text(dir.path()), "--virtiofs", text(&socket)];
+    let mut command = sluice(&arguments);
+    command.env("NOTIFY_SOCKET", &notify);
+    let mut server = started(command, dir.path(), &socket);
+    let mut message = [0; 64];
+    let len = manager.recv(&mut message).unwrap();
+    assert_eq!(&message[..len], b"READY=1\n");
+    server.signal(Signal::TERM);
+    let len = manager.recv(&mut message).unwrap();
+    assert_eq!(&message[..len], b"STOPPING=1\n");
+    assert_eq!(server.status(), 0);
+}
+
+#[test]
+fn rust_log_makes_it_talk() {
+    let (dir, socket) = directory();
+    let mut command = sluice(&["serve", text(dir.path()), "--virtiofs", text(&socket)]);
+    command.env("RUST_LOG", "info");
+    let mut server = started(command, dir.path(), &socket);
+    drop(connect(&socket));
+    // Accepted only after the first one is done with.
+    drop(connect(&socket));
+    server.signal(Signal::TERM);
+    assert_eq!(server.status(), 0);
+    let log = server.stderr();
+    assert!(
+        log.contains("connected") && log.contains("virtiofs:sluice"),
+        "{log}"
+    );
+}
+
+#[test]
+fn an_unreadable_directory_is_one_line_and_status_1() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("becoming another user needs root");
+    }
+    let (dir, socket) = directory();
+    let closed = dir.path().join("closed");
+    fs::create_dir(&closed).unwrap();
+    let mode = fs::Permissions::from_mode;
+    fs::set_permissions(&closed, mode(0o700)).unwrap();
+    fs::set_permissions(dir.path(), mode(0o755)).unwrap();
+    let binary = dir.path().join("sluice");
+    fs::copy(env!("CARGO_BIN_EXE_sluice"), &binary).unwrap();
+    fs::set_permissions(&binary, mode(0o755)).unwrap();
+    let output = Command::new(&binary)
+        .uid(65534)
+        .args(["serve", text(&closed), "--virtiofs", text(&socket)])
+        .output()
+        .unwrap();
+    let (status, line) = status_and_line(&output);
+    assert_eq!(status, 1);
+    assert!(line.contains("Permission denied"), "{line}");
+    assert!(
+        line.contains("give a directory that you can read"),
+        "{line}"
+    );
+}
