@@ -6,7 +6,8 @@
 //! - `service`: one peer's session, with one line for each operation.
 //! - `ops`: the operations, by family. They own no state.
 //! - `inode_table`, `handle_table`: the nodes a peer knows and the files it has
-//!   open, on `slab`; `dir_cursor`: where a listing stands. Each owns its lock.
+//!   open, on `slab`; `lock_table`: the locks it holds and waits for;
+//!   `dir_cursor`: where a listing stands. Each owns its lock.
 //! - `resolve`: the only place that opens anything below the root.
 //! - `attr`, `ino_map`, `idmap`: what statx(2) says in the peer's terms.
 //! - `creds`: acting for a caller.
@@ -28,9 +29,9 @@
 //! # Lock order
 //!
 //! 1. `Handle::cursor`, the one lock that is held across system calls;
-//! 2. a shard of the inode table, the handle table, or the index of devices
-//!    in `ino_map`: for a few memory accesses, one at a time, none inside
-//!    another.
+//! 2. a shard of the inode table, the handle table, the lock table, or the
+//!    index of devices in `ino_map`: for a few memory accesses, one at a time,
+//!    none inside another.
 #![forbid(unsafe_code)]
 
 mod attr;
@@ -41,6 +42,7 @@ mod handle_table;
 mod idmap;
 mod ino_map;
 mod inode_table;
+mod lock_table;
 mod ops;
 mod resolve;
 mod service;

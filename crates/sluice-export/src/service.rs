@@ -5,6 +5,7 @@ use crate::creds::{self, Guard, Identity, Powers};
 use crate::export::Host;
 use crate::handle_table::{Handle, HandleTable};
 use crate::inode_table::{Inode, InodeTable};
+use crate::lock_table::LockTable;
 use crate::ops::{attr, create, dir, io, ioctl, lock, lookup, open, remove, space, xattr};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
@@ -30,17 +31,25 @@ pub(crate) struct ExportSession {
     pub(crate) inodes: InodeTable,
     /// What the peer has open.
     pub(crate) handles: HandleTable,
+    /// Who holds locks and who waits for them.
+    pub(crate) locks: LockTable,
     /// Names the next loan.
     pub(crate) next_backing: AtomicU64,
 }
 
 impl ExportSession {
     pub(crate) fn new(host: Arc<Host>, options: AttachOptions<'_>) -> Result<Self> {
-        let AttachOptions { peer, limits, .. } = options;
+        let AttachOptions {
+            peer,
+            limits,
+            events,
+            ..
+        } = options;
         let root = host.root.try_clone()?;
         Ok(ExportSession {
             inodes: InodeTable::new(host.root_key, root, limits.nodes),
             handles: HandleTable::new(limits.handles),
+            locks: LockTable::new(&limits, events),
             checks: peer.checks,
             next_backing: AtomicU64::new(1),
             host,

@@ -22,7 +22,9 @@ pub(crate) fn getlk(
     match (lock.style, lock.kind) {
         (LockStyle::Posix, LockKind::Read | LockKind::Write) => {
             let open = || open_to_lock(session, &handle);
-            session.locks.conflict_posix(&request(ctx, node, lock), open)
+            session
+                .locks
+                .conflict_posix(&request(ctx, node, lock), open)
         }
         // fcntl(2) has no such question, and flock(2) none at all.
         (LockStyle::Posix, LockKind::Unlock) | (LockStyle::Flock, _) => Err(Errno::EINVAL),
@@ -65,7 +67,9 @@ pub(crate) fn drop_posix_locks(session: &ExportSession, ctx: &Ctx<'_>, handle: &
 /// Gives up the flock that was taken through the handle. Closing it would do,
 /// were it not for requests that still use it.
 pub(crate) fn drop_flock(session: &ExportSession, handle: &Arc<Handle>) {
-    let unlocked = session.locks.set_flock(handle.clone(), LockKind::Unlock, None);
+    let unlocked = session
+        .locks
+        .set_flock(handle.clone(), LockKind::Unlock, None);
     debug_assert!(unlocked.is_ok());
 }
 

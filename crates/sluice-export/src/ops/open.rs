@@ -170,7 +170,7 @@ pub(crate) fn release(
 ) -> Result<()> {
     let handle = session.handles.remove(handle, node)?;
     if how.unlock_flock {
-        lock::drop_flock(session, ctx, &handle);
+        lock::drop_flock(session, &handle);
     }
     if how.flush {
         lock::drop_posix_locks(session, ctx, &handle);

@@ -1,0 +1,15 @@
+//! The export engine on real directories, through the neck alone.
+
+mod attributes;
+mod content;
+mod harness;
+mod identities;
+mod limits;
+mod locks;
+mod listing;
+mod mounts;
+mod names;
+mod opening;
+mod ordinary_user;
+mod races;
+mod xattrs;
