@@ -295,11 +295,9 @@ fn set_id_bits_go_when_someone_unprivileged_changes_the_content() {
     assert_eq!(bits_after(&share, |node| cut(node, false)), 0o6000);
     assert_eq!(bits_after(&share, |node| cut(node, true)), 0);
     let empty = |node, flags| {
-        drop(
-            share
-                .open(node, RDWR | OpenFlags::TRUNCATE | flags)
-                .unwrap(),
-        )
+        share
+            .open(node, RDWR | OpenFlags::TRUNCATE | flags)
+            .unwrap();
     };
     let kill = OpenFlags::KILL_SUIDGID;
     assert_eq!(
