@@ -1,0 +1,24 @@
+//! Measurements, side by side with peers: `make bench`.
+//!
+//! Nothing here decides whether a test passes. What is measured:
+//!
+//! - [`raw`]: FUSE requests over a ring, by a driver of our own, on
+//!   `sluice serve` and virtiofsd;
+//! - [`mounted`]: system calls on FUSE mounts of `sluice mount` and libfuse's
+//!   examples.
+//!
+//! [`contest`] says how: interleaved short bursts, medians and spreads, and the
+//! same server under two names to show what a difference is worth.
+
+pub mod contest;
+pub mod error;
+pub mod fixture;
+pub mod interrupt;
+pub mod machine;
+pub mod mounted;
+pub mod priority;
+pub mod programs;
+pub mod raw;
+pub mod report;
+pub mod server;
+pub mod stats;

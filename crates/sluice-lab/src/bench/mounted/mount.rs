@@ -1,0 +1,123 @@
+//! A FUSE mount with the server behind it.
+
+use crate::bench::contest::{Contestant, Placement};
+use crate::bench::error::{BenchError, Context};
+use crate::bench::fixture::Fixture;
+use crate::bench::machine::Processors;
+use crate::bench::programs::Programs;
+use crate::bench::server::{CpuClock, Server};
+use rustix::fs::{Mode, OFlags, openat, stat};
+use rustix::mount::{UnmountFlags, unmount};
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A server with its settings.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Program {
+    /// `sluice mount --export`, with these mount options.
+    Sluice { options: &'static str },
+    /// libfuse's `passthrough_ll`, with these mount options.
+    PassthroughLl { options: &'static str },
+    /// libfuse's `passthrough_hp --nopassthrough`, with these flags.
+    PassthroughHp { flags: &'static [&'static str] },
+}
+
+impl Program {
+    fn command(&self, programs: &Programs, share: &Path, target: &Path) -> Command {
+        match self {
+            Program::Sluice { options } => {
+                let mut command = Command::new(&programs.sluice);
+                command.args(["mount", "--foreground", "-o", options, "--export"]);
+                command.arg(share).arg(target);
+                command
+            }
+            Program::PassthroughLl { options } => {
+                let mut command = Command::new(programs.peer("passthrough_ll"));
+                let source = format!("source={},{options}", share.display());
+                command.args(["-f", "-o", &source]).arg(target);
+                command
+            }
+            Program::PassthroughHp { flags } => {
+                let mut command = Command::new(programs.peer("passthrough_hp"));
+                command.args(["--foreground", "--nopassthrough"]);
+                command.args(*flags).arg(share).arg(target);
+                command
+            }
+        }
+    }
+}
+
+/// A mounted share. Dropping it unmounts it and ends the server.
+#[derive(Debug)]
+pub(super) struct Mount {
+    /// The root of the mount. First, so that it is closed before the unmount.
+    pub(super) root: OwnedFd,
+    placed: Option<Placement>,
+    processors: Processors,
+    _unmount: UnmountOnDrop,
+    server: Server,
+}
+
+impl Mount {
+    /// Mounts the fixture's share at a place beside it, called `name`.
+    pub(super) fn start(
+        program: &Program,
+        programs: &Programs,
+        fixture: &Fixture,
+        name: &str,
+        processors: Processors,
+    ) -> Result<Self, BenchError> {
+        let target = fixture.beside(&format!("mount-{name}"));
+        fs::create_dir(&target).context(target.display())?;
+        let bare = stat(&target)?.st_dev;
+        let command = program.command(programs, &fixture.share(), &target);
+        let mut server = Server::start(command, &fixture.beside(&format!("mount-{name}.log")))?;
+        let unmount = UnmountOnDrop(target.clone());
+        server.wait_until(|| {
+            stat(&target)
+                .is_ok_and(|attr| attr.st_dev != bare)
+                .then_some(())
+        })?;
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&target, flags, Mode::empty()).context(target.display())?;
+        Ok(Mount {
+            root,
+            placed: None,
+            processors,
+            _unmount: unmount,
+            server,
+        })
+    }
+
+    /// Opens a file of the share.
+    pub(super) fn open(&self, name: &str, flags: OFlags) -> Result<OwnedFd, BenchError> {
+        openat(&self.root, name, flags | OFlags::CLOEXEC, Mode::empty()).context(name)
+    }
+}
+
+impl Contestant for Mount {
+    fn cpu_clock(&self) -> CpuClock {
+        self.server.cpu_clock()
+    }
+
+    fn place(&mut self, placement: Placement) -> Result<(), BenchError> {
+        self.processors.place_driver(placement)?;
+        if self.placed != Some(placement) {
+            self.processors.place_server(self.server.pid(), placement)?;
+            self.placed = Some(placement);
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct UnmountOnDrop(PathBuf);
+
+impl Drop for UnmountOnDrop {
+    fn drop(&mut self) {
+        // It fails when the server has unmounted already.
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}

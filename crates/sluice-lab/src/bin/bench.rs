@@ -1,0 +1,186 @@
+//! `make bench`: measures Sluice and its peers in the same run.
+#![forbid(unsafe_code)]
+
+use clap::{Parser, Subcommand, ValueEnum};
+use serde_json::json;
+use sluice_lab::bench::error::{BenchError, Context};
+use sluice_lab::bench::fixture::Fixture;
+use sluice_lab::bench::machine::{self, Processors};
+use sluice_lab::bench::priority::Priority;
+use sluice_lab::bench::programs::Programs;
+use sluice_lab::bench::raw::RawOptions;
+use sluice_lab::bench::report::Table;
+use sluice_lab::bench::{interrupt, mounted, priority, raw};
+use sluice_virtio::driver::WaitMode;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Bursts of each entrant in each cell.
+const RAW_ROUNDS: u32 = 30;
+const MOUNTED_ROUNDS: u32 = 16;
+const QUICK_ROUNDS: u32 = 4;
+
+/// Measure Sluice side by side with its peers.
+///
+/// Exit status: 0 whoever wins; 1 when nothing could be measured.
+#[derive(Debug, Parser)]
+#[command(name = "bench", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    what: Option<What>,
+
+    /// Few bursts: for trying things, not for figures to write down
+    #[arg(long, global = true)]
+    quick: bool,
+
+    /// Where to make the share that is served [default: /dev/shm if it is a
+    /// tmpfs, else the directory for temporary files]
+    #[arg(long, value_name = "DIR", global = true)]
+    on: Option<PathBuf>,
+
+    /// Also write everything to FILE, as JSON
+    #[arg(long, value_name = "FILE", global = true)]
+    json: Option<PathBuf>,
+
+    /// The program to measure [default: `sluice` beside this program]
+    #[arg(long, value_name = "PROGRAM", global = true)]
+    sluice: Option<PathBuf>,
+
+    /// The peers' programs [default: bin in $SLUICE_LAB_CACHE or lab/cache]
+    #[arg(long, value_name = "DIR", global = true)]
+    peers: Option<PathBuf>,
+
+    /// Show every entrant, not only the best peer
+    #[arg(long, global = true)]
+    everyone: bool,
+
+    /// How the raw driver waits for completions
+    #[arg(long, value_enum, default_value_t = Wait::Poll, global = true)]
+    wait: Wait,
+
+    /// Also count the servers' system calls with strace (raw)
+    #[arg(long, global = true)]
+    syscalls: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Subcommand)]
+enum What {
+    /// Requests over a vhost-user ring: sluice serve and virtiofsd
+    Raw,
+    /// System calls on /dev/fuse mounts: sluice mount and libfuse's examples
+    Fuse,
+    /// Be the server that does nothing
+    #[command(hide = true)]
+    NullServer { socket: PathBuf },
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Wait {
+    /// Look at the ring all the time
+    Poll,
+    /// Sleep until signalled, as a guest does
+    Event,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), BenchError> {
+    if let Some(What::NullServer { socket }) = &cli.what {
+        return raw::serve_nothing(socket);
+    }
+    interrupt::watch()?;
+    let priority = priority::raise();
+    let programs = Programs::find(cli.sluice.clone(), cli.peers.clone())?;
+    let processors = Processors::divide()?;
+    let place = cli.on.clone().unwrap_or_else(default_place);
+    let fixture = Fixture::make(&place)?;
+    let environment = environment(&programs, &processors, &priority, &place);
+    for line in &environment {
+        println!("{line}");
+    }
+    let mut tables = Vec::new();
+    if cli.what != Some(What::Fuse) {
+        let options = cli.raw_options();
+        tables.extend(raw::run(&programs, &fixture, &processors, options)?);
+        interrupt::check()?;
+        print(&tables, cli.everyone);
+    }
+    if cli.what != Some(What::Raw) {
+        let rounds = cli.rounds(MOUNTED_ROUNDS);
+        let mounted = mounted::run(&programs, &fixture, &processors, rounds)?;
+        interrupt::check()?;
+        print(&mounted, cli.everyone);
+        tables.extend(mounted);
+    }
+    match &cli.json {
+        Some(path) => write_json(path, &environment, &tables),
+        None => Ok(()),
+    }
+}
+
+impl Cli {
+    fn rounds(&self, usual: u32) -> u32 {
+        if self.quick { QUICK_ROUNDS } else { usual }
+    }
+
+    fn raw_options(&self) -> RawOptions {
+        RawOptions {
+            rounds: self.rounds(RAW_ROUNDS),
+            wait_mode: match self.wait {
+                Wait::Poll => WaitMode::Spin,
+                Wait::Event => WaitMode::Event,
+            },
+            count_syscalls: self.syscalls,
+        }
+    }
+}
+
+/// Memory: a disk would be measured instead of servers.
+fn default_place() -> PathBuf {
+    let shm = Path::new("/dev/shm");
+    if machine::filesystem_of(shm) == "tmpfs" {
+        shm.to_owned()
+    } else {
+        std::env::temp_dir()
+    }
+}
+
+fn environment(
+    programs: &Programs,
+    processors: &Processors,
+    priority: &Priority,
+    place: &Path,
+) -> Vec<String> {
+    vec![
+        machine::describe(),
+        format!("{}, {}", processors.describe(), priority.describe()),
+        format!("share on {}", machine::filesystem_of(place)),
+        machine::version_of(&programs.sluice),
+        machine::version_of(&programs.peer("virtiofsd")),
+        machine::version_of(&programs.peer("passthrough_ll")),
+        "figures: median of bursts, each the lower quartile of its operations; spread: half the \
+         distance between the quartiles of the bursts; A/A: the same server under two names; \
+         equal: those quartile ranges overlap"
+            .to_owned(),
+    ]
+}
+
+fn print(tables: &[Table], everyone: bool) {
+    for table in tables {
+        println!("\n{}", table.render(everyone));
+    }
+}
+
+fn write_json(path: &Path, environment: &[String], tables: &[Table]) -> Result<(), BenchError> {
+    let tables: Vec<_> = tables.iter().map(Table::to_json).collect();
+    let all = json!({ "environment": environment, "tables": tables });
+    std::fs::write(path, format!("{all:#}\n")).context(path.display())
+}
