@@ -54,18 +54,18 @@ pub(crate) fn assume(identity: &Identity, powers: Powers) -> Result<Guard> {
         Powers::Access => base.caps.effective & ACCESS_CAPABILITIES,
         Powers::None => CapabilitySet::empty(),
     };
-    let mut guard = Guard::new(base.clone());
+    let mut guard = Guard::new(base.clone())?;
     // The superuser passes every check that groups count for.
     if !identity.uid.is_root() && identity.groups != base.groups {
         set_thread_groups(&identity.groups)?;
         guard.groups = true;
     }
     if identity.gid != base.gid {
-        set_thread_res_gid(None, identity.gid, None)?;
+        set_thread_res_gid(None, identity.gid, None).map_err(unmapped_is_eperm)?;
         guard.gid = true;
     }
     if identity.uid != base.uid {
-        set_thread_res_uid(None, identity.uid, None)?;
+        set_thread_res_uid(None, identity.uid, None).map_err(unmapped_is_eperm)?;
         guard.uid = true;
     }
     if guard.uid || effective != base.caps.effective {
@@ -79,7 +79,7 @@ pub(crate) fn assume(identity: &Identity, powers: Powers) -> Result<Guard> {
 /// its set-id bits, until the guard is dropped.
 pub(crate) fn drop_fsetid() -> Result<Guard> {
     let base = base()?;
-    let mut guard = Guard::new(base.clone());
+    let mut guard = Guard::new(base.clone())?;
     if base.caps.effective.contains(CapabilitySet::FSETID) {
         set_effective(&base, base.caps.effective - CapabilitySet::FSETID)?;
         guard.caps = true;
@@ -115,15 +115,20 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    fn new(base: Rc<Base>) -> Self {
-        Guard {
+    /// Nothing is changed yet. One guard inside another would give the
+    /// daemon's powers back too early, so that is refused.
+    fn new(base: Rc<Base>) -> Result<Self> {
+        if base.is_left.replace(true) {
+            return Err(Errno::EDEADLK);
+        }
+        Ok(Guard {
             base,
             groups: false,
             gid: false,
             uid: false,
             caps: false,
             not_send: PhantomData,
-        }
+        })
     }
 
     fn restore(&self) -> Result<()> {
@@ -146,6 +151,7 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        self.base.is_left.set(false);
         if self.restore().is_err() {
             // The kernel refuses nothing of this to a thread that could leave
             // its identity. Serving others under the wrong one would be worse.
@@ -167,6 +173,8 @@ struct Base {
     gid: Gid,
     groups: Vec<Gid>,
     caps: CapabilitySets,
+    /// A guard is alive.
+    is_left: Cell<bool>,
 }
 
 impl Base {
@@ -176,6 +184,7 @@ impl Base {
             gid: getegid(),
             groups: getgroups()?,
             caps: capabilities(None)?,
+            is_left: Cell::new(false),
         })
     }
 
@@ -201,10 +210,38 @@ fn base() -> Result<Rc<Base>> {
     })
 }
 
+/// An id that the daemon's user name space does not have is one that it may
+/// not take.
+fn unmapped_is_eperm(errno: rustix::io::Errno) -> Errno {
+    match errno {
+        rustix::io::Errno::INVAL => Errno::EPERM,
+        other => other.into(),
+    }
+}
+
 fn set_effective(base: &Base, effective: CapabilitySet) -> Result<()> {
     let sets = CapabilitySets {
         effective,
         ..base.caps
     };
     set_capabilities(None, sets).map_err(Errno::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_do_not_nest() {
+        let own = Identity {
+            uid: geteuid(),
+            gid: getegid(),
+            groups: Vec::new(),
+        };
+        let guard = assume(&own, Powers::Access).unwrap();
+        assert_eq!(assume(&own, Powers::None).err(), Some(Errno::EDEADLK));
+        drop(guard);
+        drop(drop_fsetid().unwrap());
+        assert!(drop_fsetid().is_ok());
+    }
 }

@@ -4,6 +4,8 @@ use rustix::fd::BorrowedFd;
 use rustix::fs::{SeekFrom, seek};
 use sluice_sys::{Dirent, getdents};
 use sluice_vfs::Result;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes of directory entries that are read at a time.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -21,6 +23,7 @@ pub(crate) struct DirCursor {
     cookie: u64,
     /// Where the descriptor stands: behind the last entry in `buf`.
     fd_cookie: u64,
+    permit: Option<Permit>,
 }
 
 impl DirCursor {
@@ -52,6 +55,16 @@ impl DirCursor {
         self.cookie = next_cookie;
     }
 
+    /// Ends a request. What was read beyond it is kept if `budget` allows.
+    pub(crate) fn rest(&mut self, budget: &Arc<Budget>) {
+        if self.has_unused() && self.permit.is_none() {
+            self.permit = Permit::get(budget);
+        }
+        if !self.has_unused() || self.permit.is_none() {
+            self.clear();
+        }
+    }
+
     fn has_unused(&self) -> bool {
         self.used < self.buf.len()
     }
@@ -63,7 +76,6 @@ impl DirCursor {
         let outcome = getdents(fd, &mut self.buf);
         self.buf.truncate(*outcome.as_ref().unwrap_or(&0));
         if outcome? == 0 {
-            self.clear();
             return Ok(false);
         }
         self.fd_cookie = last_cookie(&self.buf).unwrap_or(self.fd_cookie);
@@ -74,6 +86,41 @@ impl DirCursor {
     fn clear(&mut self) {
         self.buf = Vec::new();
         self.used = 0;
+        self.permit = None;
+    }
+}
+
+/// How many buffers a session may keep between requests. A peer that opens
+/// many directories and reads each in part costs more system calls then, not
+/// more memory.
+pub(crate) struct Budget {
+    left: AtomicU32,
+}
+
+impl Budget {
+    pub(crate) fn new(buffers: u32) -> Arc<Self> {
+        Arc::new(Budget {
+            left: AtomicU32::new(buffers),
+        })
+    }
+}
+
+/// The right to keep a buffer.
+struct Permit(Arc<Budget>);
+
+impl Permit {
+    fn get(budget: &Arc<Budget>) -> Option<Self> {
+        let take = |left: u32| left.checked_sub(1);
+        let taken = budget
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.is_ok().then(|| Permit(budget.clone()))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.left.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -84,4 +131,39 @@ fn last_cookie(mut entries: &[u8]) -> Option<u64> {
         entries = entries.get(entry.record_len..)?;
     }
     last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    fn next(cursor: &mut DirCursor, fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
+        let entry = cursor.peek(fd).unwrap()?;
+        let (name, len, cookie) = (entry.name.to_vec(), entry.record_len, entry.next_cookie);
+        cursor.advance(len, cookie);
+        Some(name)
+    }
+
+    #[test]
+    fn buffers_are_kept_while_there_is_a_budget() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["a", "b", "c"] {
+            File::create(dir.path().join(name)).unwrap();
+        }
+        let fd = File::open(dir.path()).unwrap();
+        let budget = Budget::new(1);
+        let (mut first, mut second) = (DirCursor::default(), DirCursor::default());
+        for cursor in [&mut first, &mut second] {
+            cursor.seek(fd.as_fd(), 0).unwrap();
+            next(cursor, fd.as_fd());
+            seek(&fd, SeekFrom::Start(0)).unwrap();
+            cursor.rest(&budget);
+        }
+        assert!(first.has_unused() && !second.has_unused());
+        while next(&mut first, fd.as_fd()).is_some() {}
+        first.rest(&budget);
+        assert_eq!(budget.left.load(Ordering::Relaxed), 1);
+    }
 }

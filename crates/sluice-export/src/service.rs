@@ -2,6 +2,7 @@
 //! operation, and what the operations have in common.
 
 use crate::creds::{self, Guard, Identity, Powers};
+use crate::dir_cursor::Budget;
 use crate::export::Host;
 use crate::handle_table::{Handle, HandleTable};
 use crate::inode_table::{Inode, InodeTable};
@@ -33,9 +34,14 @@ pub(crate) struct ExportSession {
     pub(crate) handles: HandleTable,
     /// Who holds locks and who waits for them.
     pub(crate) locks: LockTable,
+    /// What listings may keep between requests.
+    pub(crate) listings: Arc<Budget>,
     /// Names the next loan.
     pub(crate) next_backing: AtomicU64,
 }
+
+/// Listings of a session that may keep what they read ahead: 4 MiB in all.
+const KEPT_LISTINGS: u32 = 256;
 
 impl ExportSession {
     pub(crate) fn new(host: Arc<Host>, options: AttachOptions<'_>) -> Result<Self> {
@@ -49,6 +55,7 @@ impl ExportSession {
         Ok(ExportSession {
             inodes: InodeTable::new(host.root_key, root, limits.nodes),
             handles: HandleTable::new(limits.handles),
+            listings: Budget::new(KEPT_LISTINGS),
             locks: LockTable::new(&limits, events),
             checks: peer.checks,
             next_backing: AtomicU64::new(1),

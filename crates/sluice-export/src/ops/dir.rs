@@ -26,10 +26,17 @@ pub(crate) fn readdir(
         return Err(Errno::ENOTDIR);
     }
     let _as_caller = session.as_caller(ctx)?;
-    let list = |cursor: &mut DirCursor, sink| list(session, &file, cursor, cookie, want, sink);
     match &file {
-        File::Open(handle) => list(&mut handle.cursor(), sink)?,
-        File::ForNow(..) => list(&mut DirCursor::default(), sink)?,
+        File::Open(handle) => {
+            let mut cursor = handle.cursor();
+            let outcome = list(session, &file, &mut cursor, cookie, want, sink);
+            cursor.rest(&session.listings);
+            outcome?;
+        }
+        File::ForNow(..) => {
+            let mut cursor = DirCursor::default();
+            list(session, &file, &mut cursor, cookie, want, sink)?;
+        }
     }
     Ok(Stamp::NONE)
 }

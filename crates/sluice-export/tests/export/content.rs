@@ -29,7 +29,7 @@ impl<T> Stutter<T> {
 
     fn step(&mut self, act: impl FnOnce(&mut T) -> Result<usize>) -> Result<usize> {
         self.calls += 1;
-        if self.calls % 2 == 0 {
+        if self.calls.is_multiple_of(2) {
             return Err(Errno::EINTR);
         }
         if self.moved >= self.fails_after {

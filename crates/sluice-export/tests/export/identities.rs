@@ -1,8 +1,9 @@
 //! For whom things are done. All of it needs a daemon that is root.
 
-use crate::harness::{RDWR, ROOT, Share, errno, name, require_root, user};
+use crate::harness::{RDWR, ROOT, Share, Terms, errno, name, require_root, user};
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::capabilities;
+use sluice_export::{ExportOptions, IdMap, IdRange};
 use sluice_vfs::{
     Access, CreateArgs, Ctx, Device, Errno, FileType, NewNode, NodeId, OpenFlags, RenameFlags,
     SetAttr, SliceSource, WriteArgs, XattrFlags, XattrName,
@@ -311,6 +312,43 @@ fn set_id_bits_go_when_someone_unprivileged_changes_the_content() {
     };
     assert_eq!(bits_after(&share, |node| grow(node, &ROOT)), 0o6000);
     assert_eq!(bits_after(&share, |node| grow(node, &user(5, 5, &[]))), 0);
+}
+
+#[test]
+fn ids_are_translated_both_ways() {
+    require_root!();
+    let range = |peer, host| IdRange {
+        peer,
+        host,
+        count: 10,
+    };
+    let share = Share::on(Terms {
+        options: ExportOptions {
+            uid_map: IdMap::new(vec![range(0, 0), range(1000, 5000)]),
+            gid_map: IdMap::new(vec![range(0, 0), range(2000, 6000)]),
+            ..ExportOptions::default()
+        },
+        ..Terms::default()
+    });
+    let ctx = user(1003, 2004, &[]);
+    let made = share.create_as(&ctx, NodeId::ROOT, "f", RDWR).unwrap();
+    assert_eq!(looks(&share, "f"), (5003, 6004, 0o644));
+    let attr = made.entry.attr;
+    assert_eq!((attr.uid, attr.gid), (1003, 2004));
+    let owner = |uid| SetAttr {
+        uid: Some(uid),
+        ..SetAttr::default()
+    };
+    let node = made.entry.node;
+    let stat = share.s().setattr(&ROOT, node, None, &owner(1009)).unwrap();
+    assert_eq!((stat.attr.uid, looks(&share, "f").0), (1009, 5009));
+    let outcome = share.s().setattr(&ROOT, node, None, &owner(1010));
+    assert_eq!(errno(outcome), Errno::EINVAL);
+    let stranger = user(77, 2000, &[]);
+    let outcome = share.create_as(&stranger, NodeId::ROOT, "g", RDWR);
+    assert_eq!(errno(outcome), Errno::EINVAL);
+    chown(share.path("f"), Some(77), None).unwrap();
+    assert_eq!(share.attr(node).uid, 65_534);
 }
 
 #[test]

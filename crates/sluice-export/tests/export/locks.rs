@@ -172,7 +172,7 @@ fn a_flock_belongs_to_the_handle_and_meets_the_hosts() {
         guest.set(1, flock(LockKind::Write), None),
         Ok(LockOutcome::Done)
     );
-    assert_eq!(host.try_lock().is_err(), true);
+    assert!(host.try_lock().is_err());
     // The families don't see each other.
     assert_eq!(
         guest.set(2, posix(LockKind::Write, HEAD), None),
