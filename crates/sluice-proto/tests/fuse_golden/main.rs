@@ -7,6 +7,7 @@
 mod notifications;
 mod replies;
 mod requests;
+mod requests_files;
 
 /// Fields of a request's header behind length and opcode, as [`HEAD`] spells
 /// them out: unique, nodeid, uid, gid and pid; no extensions.

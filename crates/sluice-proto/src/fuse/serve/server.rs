@@ -80,7 +80,7 @@ impl Server {
         let payload_len = exchange.source().remaining();
         let pending = Pending::new(exchange, header.unique);
         match Request::decode(prefix, payload_len, dialect) {
-            Ok(request) => self.run(&request, connection.as_deref(), pending),
+            Ok(request) => self.run(&request, connection, pending),
             Err(why) => refuse(&header, why, pending),
         }
     }
@@ -104,7 +104,7 @@ impl Server {
     fn run<E: Exchange>(
         &self,
         request: &Request<'_>,
-        connection: Option<&Connection>,
+        connection: Option<Arc<Connection>>,
         mut pending: Pending<E>,
     ) {
         let opcode = request.operation.opcode();
@@ -112,16 +112,21 @@ impl Server {
             return pending.answer(Err(error));
         }
         match (request.operation, connection) {
-            (Operation::Init { args }, _) => self.init(&args, pending),
-            (Operation::Destroy {}, _) => {
+            // Both end the session that is there, before they answer.
+            (Operation::Init { args }, before) => {
+                drop(before);
+                self.init(&args, pending);
+            }
+            (Operation::Destroy {}, before) => {
+                drop(before);
                 self.reset();
                 pending.answer(Ok(0));
             }
             (_, None) if !opcode.is_answered() => pending.discard(),
             (_, None) => pending.answer(Err(Errno::ENOTCONN)),
             (operation, Some(connection)) => {
-                let call = Call::new(connection, request.head);
-                run_connected(&call, connection, &operation, pending);
+                let call = Call::new(&connection, request.head);
+                run_connected(&call, &connection, &operation, pending);
             }
         }
     }

@@ -1,0 +1,10 @@
+//! FUSE requests against a service that records how it is called.
+
+mod content;
+mod harness;
+mod locks;
+mod nodes;
+mod open;
+mod recorded;
+mod recorder;
+mod sessions;
