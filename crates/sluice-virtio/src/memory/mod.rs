@@ -181,3 +181,6 @@ impl GuestMemory {
         Err(outside)
     }
 }
+
+#[cfg(test)]
+mod tests;

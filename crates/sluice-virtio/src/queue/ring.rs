@@ -94,9 +94,13 @@ impl Ring {
         let mut state = self.lock();
         let due = state.deferred_too_long().then(|| state.signal_due());
         let outcome = state.pop(self.indirect);
+        let intact = state.check_memory();
         drop(state);
         signal(due.flatten());
-        Ok(outcome?.map(|(head, segments)| Chain::new(self.clone(), head, segments)))
+        let chain =
+            outcome.map(|found| found.map(|(head, list)| Chain::new(self.clone(), head, list)));
+        // What came from memory that is gone is not the driver's word, error or not.
+        intact.and(chain)
     }
 
     /// Publishes a chain as used with `len` bytes written. `segments` is the chain's
@@ -126,8 +130,9 @@ impl Ring {
     /// Asks the driver for a kick; true if chains wait already.
     pub(crate) fn enable_kicks(&self) -> Result<bool, RingError> {
         let mut state = self.lock();
+        let waiting = state.queue.enable_kicks();
         state.check_memory()?;
-        Ok(state.queue.enable_kicks()? || !state.resubmit.is_empty())
+        Ok(waiting? || !state.resubmit.is_empty())
     }
 
     /// Exchanges the descriptor that signals, and signals it once: what was published
@@ -193,7 +198,6 @@ thread_local! {
 
 impl State {
     fn pop(&mut self, indirect: bool) -> Result<Option<(u16, Segments)>, RingError> {
-        self.check_memory()?;
         while let Some(head) = self.take_head()? {
             let storage = self.spare.pop().unwrap_or_default();
             let mut segments = Segments::new(self.memory.clone(), storage);

@@ -1,5 +1,5 @@
 //! A device that echoes, and a back-end for it in this process.
-#![allow(dead_code)]
+#![allow(dead_code, unreachable_pub)]
 
 use sluice_virtio::driver::{Driver, Options};
 use sluice_virtio::queue::Chain;
@@ -52,7 +52,7 @@ impl Echo {
     pub fn release(&self) -> usize {
         let parked = std::mem::take(&mut *self.parked.lock().unwrap());
         let count = parked.len();
-        parked.into_iter().for_each(|chain| echo(chain));
+        parked.into_iter().for_each(echo);
         count
     }
 
