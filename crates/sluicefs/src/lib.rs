@@ -4,6 +4,7 @@
 //!   an exit status.
 //! - [`serve`] puts a service behind a virtio-fs device on a vhost-user socket.
 //! - [`mount`] puts a service under this machine's kernel through `/dev/fuse`.
+//! - [`sandbox`] boots throw-away guests with such devices.
 //! - [`share`] opens the host directory that both of them serve.
 //!
 //! Frontends know a [`FileService`](sluice_vfs::FileService) and nothing of
@@ -15,6 +16,7 @@ mod failure;
 mod logging;
 pub mod mount;
 mod panics;
+pub mod sandbox;
 pub mod serve;
 pub mod share;
 mod signals;

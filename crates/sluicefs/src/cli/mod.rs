@@ -3,10 +3,12 @@
 //!
 //! Exit status: 0 when the command did what it was asked to (`serve` and
 //! `mount` also when SIGINT, SIGTERM or SIGHUP ended them), 1 when it could
-//! not, 2 for a command line that makes no sense.
+//! not, 2 for a command line that makes no sense. `run` exits with what the
+//! guest's command did.
 
 mod docs;
 mod mount;
+mod run;
 mod serve;
 mod usage;
 
@@ -17,6 +19,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
 pub use mount::MountArgs;
+pub use run::RunArgs;
 pub use serve::ServeArgs;
 
 /// Share host directories with virtual machines, containers and sandboxes.
@@ -33,6 +36,7 @@ struct Cli {
 enum Command {
     Serve(ServeArgs),
     Mount(MountArgs),
+    Run(RunArgs),
     Completions(docs::CompletionsArgs),
     Man(docs::ManArgs),
 }
@@ -48,7 +52,7 @@ pub fn main() -> ExitCode {
     }
     logging::init();
     match cli.command.run() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(failure) => {
             eprintln!("sluice: {failure}");
             ExitCode::FAILURE
@@ -62,17 +66,20 @@ impl Command {
         match self {
             Command::Serve(args) => args.check(),
             Command::Mount(args) => args.check(),
+            Command::Run(args) => args.check(),
             Command::Completions(_) | Command::Man(_) => Ok(()),
         }
     }
 
-    fn run(self) -> Result<(), Failure> {
+    fn run(self) -> Result<ExitCode, Failure> {
         match self {
-            Command::Serve(args) => args.run(),
-            Command::Mount(args) => args.run(),
-            Command::Completions(args) => args.run(),
-            Command::Man(args) => args.run(),
+            Command::Serve(args) => args.run()?,
+            Command::Mount(args) => args.run()?,
+            Command::Run(args) => return args.run(),
+            Command::Completions(args) => args.run()?,
+            Command::Man(args) => args.run()?,
         }
+        Ok(ExitCode::SUCCESS)
     }
 }
 

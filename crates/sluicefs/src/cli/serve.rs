@@ -93,7 +93,7 @@ impl ServeArgs {
 }
 
 /// The modes, with what they mean for the guest.
-fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
+pub(super) fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
     PossibleValuesParser::new([
         PossibleValue::new("never")
             .alias("none")

@@ -97,7 +97,9 @@ mod tests {
         head[0x202..0x206].copy_from_slice(b"HdrS");
         head[0x20E..0x210].copy_from_slice(&0x100_u16.to_le_bytes());
         head[0x300..0x310].copy_from_slice(b"7.2.12+x (me) #1");
-        let kernel = Image::Kernel { release: "7.2.12+x".into() };
+        let kernel = Image::Kernel {
+            release: "7.2.12+x".into(),
+        };
         assert_eq!(Image::from_head(&head), kernel);
         head[0x20E..0x210].copy_from_slice(&0xfff0_u16.to_le_bytes());
         assert_eq!(Image::from_head(&head), Image::Other);

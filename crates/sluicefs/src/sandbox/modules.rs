@@ -154,7 +154,10 @@ mod tests {
                 "kernel/fs/ext4/ext4.ko.xz",
             ]
         );
-        assert_eq!(load_order(DEPENDENCIES, "", &["virtio_pci"]), Err("virtio_pci"));
+        assert_eq!(
+            load_order(DEPENDENCIES, "", &["virtio_pci"]),
+            Err("virtio_pci")
+        );
         assert_eq!(
             load_order(DEPENDENCIES, "", &["crc32c_generic"]).unwrap(),
             ["kernel/crypto/crc32c-generic.ko.xz"]
@@ -166,12 +169,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let release = dir.path().join("lib/modules/9.9");
         std::fs::create_dir_all(release.join("kernel")).unwrap();
-        std::fs::write(release.join("modules.dep"), "kernel/a_b.ko.gz: kernel/c.ko\nkernel/c.ko:\n")
-            .unwrap();
+        std::fs::write(
+            release.join("modules.dep"),
+            "kernel/a_b.ko.gz: kernel/c.ko\nkernel/c.ko:\n",
+        )
+        .unwrap();
         std::fs::write(release.join("modules.builtin"), "").unwrap();
         std::fs::write(release.join("kernel/c.ko"), "plain").unwrap();
         std::fs::write(release.join("kernel/a_b.ko"), "packed").unwrap();
-        let packed = Command::new("gzip").arg(release.join("kernel/a_b.ko")).status();
+        let packed = Command::new("gzip")
+            .arg(release.join("kernel/a_b.ko"))
+            .status();
         assert!(packed.unwrap().success());
 
         let found = ModuleDir::find(dir.path(), "9.9").unwrap();

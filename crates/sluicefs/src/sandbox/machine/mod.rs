@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub use search::MachineChoice;
+pub(super) use search::Places;
 
 /// What kind of machine a guest is to run on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -122,11 +123,41 @@ impl<T> Speech<T> {
     pub(super) fn map<U>(self, mut change: impl FnMut(T) -> U) -> Speech<U> {
         match self {
             Speech::Terminal(line) => Speech::Terminal(change(line)),
-            Speech::Streams { stdin, stdout, stderr } => Speech::Streams {
+            Speech::Streams {
+                stdin,
+                stdout,
+                stderr,
+            } => Speech::Streams {
                 stdin: change(stdin),
                 stdout: change(stdout),
                 stderr: change(stderr),
             },
+        }
+    }
+
+    pub(super) fn as_ref(&self) -> Speech<&T> {
+        match self {
+            Speech::Terminal(line) => Speech::Terminal(line),
+            Speech::Streams {
+                stdin,
+                stdout,
+                stderr,
+            } => Speech::Streams {
+                stdin,
+                stdout,
+                stderr,
+            },
+        }
+    }
+
+    pub(super) fn into_parts(self) -> Vec<T> {
+        match self {
+            Speech::Terminal(line) => vec![line],
+            Speech::Streams {
+                stdin,
+                stdout,
+                stderr,
+            } => vec![stdin, stdout, stderr],
         }
     }
 }

@@ -11,12 +11,27 @@ pub(super) fn command(program: &Path, kernel: &Path, wiring: &Wiring<'_>) -> Com
     let memory = wiring.memory_mib;
     let mut command = Command::new(program);
     command
-        .args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"])
-        .args(["-machine", "q35,memory-backend=memory", "-cpu", "max", "-smp", "1"])
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-display",
+            "none",
+            "-no-reboot",
+        ])
+        .args([
+            "-machine",
+            "q35,memory-backend=memory",
+            "-cpu",
+            "max",
+            "-smp",
+            "1",
+        ])
         .args(["-m", &format!("{memory}M")])
         // vhost-user servers map the guest's memory.
         .arg("-object")
-        .arg(format!("memory-backend-memfd,id=memory,size={memory}M,share=on"));
+        .arg(format!(
+            "memory-backend-memfd,id=memory,size={memory}M,share=on"
+        ));
     if kvm_works() {
         command.args(["-accel", "kvm"]);
     }
@@ -36,8 +51,16 @@ pub(super) fn command(program: &Path, kernel: &Path, wiring: &Wiring<'_>) -> Com
             command.args(line("terminal", terminal));
             command.args(["-device", "virtconsole,nr=1,chardev=terminal"]);
         }
-        Speech::Streams { stdin, stdout, stderr } => {
-            for (nr, name, fd) in [(1, "stdin", stdin), (2, "stdout", stdout), (3, "stderr", stderr)] {
+        Speech::Streams {
+            stdin,
+            stdout,
+            stderr,
+        } => {
+            for (nr, name, fd) in [
+                (1, "stdin", stdin),
+                (2, "stdout", stdout),
+                (3, "stderr", stderr),
+            ] {
                 command.args(line(name, fd));
                 command.args(["-device", &format!("virtserialport,nr={nr},chardev={name}")]);
             }
@@ -50,7 +73,10 @@ pub(super) fn command(program: &Path, kernel: &Path, wiring: &Wiring<'_>) -> Com
         let (socket, tag) = (share.socket.display(), &share.tag);
         command
             .args(["-chardev", &format!("socket,id=share{nth},path={socket}")])
-            .args(["-device", &format!("vhost-user-fs-pci,chardev=share{nth},tag={tag}")]);
+            .args([
+                "-device",
+                &format!("vhost-user-fs-pci,chardev=share{nth},tag={tag}"),
+            ]);
     }
     command
 }
@@ -69,7 +95,11 @@ fn kernel_command_line(more: &[String]) -> String {
 /// A device node is no promise: some hosts have one whose machines fail at
 /// their first instruction.
 fn kvm_works() -> bool {
-    let opens = OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+    let opens = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+        .is_ok();
     opens && std::fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| has_virtualization(&text))
 }
 
@@ -77,7 +107,10 @@ fn has_virtualization(cpuinfo: &str) -> bool {
     cpuinfo
         .lines()
         .filter(|line| line.starts_with("flags"))
-        .any(|line| line.split_whitespace().any(|flag| flag == "vmx" || flag == "svm"))
+        .any(|line| {
+            line.split_whitespace()
+                .any(|flag| flag == "vmx" || flag == "svm")
+        })
 }
 
 pub(super) fn lines(on_terminal: bool) -> Lines {
@@ -101,7 +134,9 @@ mod tests {
 
     #[test]
     fn kvm_needs_a_processor_that_says_so() {
-        assert!(has_virtualization("processor : 0\nflags\t\t: fpu vmx sse\n"));
+        assert!(has_virtualization(
+            "processor : 0\nflags\t\t: fpu vmx sse\n"
+        ));
         assert!(!has_virtualization("flags\t\t: fpu sse vmxx\nbugs : svm\n"));
     }
 }

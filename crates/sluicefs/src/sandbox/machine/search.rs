@@ -33,7 +33,10 @@ pub(in crate::sandbox) struct Places {
 impl Places {
     pub(in crate::sandbox) fn from_environment() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let release = rustix::system::uname()
+            .release()
+            .to_string_lossy()
+            .into_owned();
         Places {
             path: std::env::split_paths(&path).collect(),
             lab: std::env::var_os("SLUICE_LAB_CACHE").map(PathBuf::from),
@@ -44,7 +47,9 @@ impl Places {
     /// Files called so in the lab's cache and in `$PATH`, in this order.
     pub(in crate::sandbox) fn candidates(&self, in_lab: &str, names: &[&str]) -> Vec<PathBuf> {
         let lab = self.lab.iter().map(|lab| lab.join(in_lab));
-        let path = names.iter().flat_map(|name| self.path.iter().map(move |dir| dir.join(name)));
+        let path = names
+            .iter()
+            .flat_map(|name| self.path.iter().map(move |dir| dir.join(name)));
         lab.chain(path).filter(|file| file.is_file()).collect()
     }
 }
@@ -58,6 +63,7 @@ impl MachineChoice {
     }
 
     fn of_kernel(&self, kernel: &Path, places: &Places) -> Result<Machine, Failure> {
+        let kernel = &std::path::absolute(kernel).unwrap_or_else(|_| kernel.to_owned());
         let shown = kernel.display();
         let image = Image::of(kernel).map_err(|error| Failure::from_io("read", kernel, &error))?;
         match (image, self.kind) {
@@ -132,7 +138,8 @@ impl MachineChoice {
             .into_iter()
             .next()
             .ok_or_else(|| {
-                Failure::new(format!("found no {name}")).advise("install the package qemu-system-x86")
+                Failure::new(format!("found no {name}"))
+                    .advise("install the package qemu-system-x86")
             })?;
         let modules = match &self.modules {
             Some(dir) => Some(named_modules(dir, release)?),
@@ -184,7 +191,13 @@ fn uml_release(kernel: &Path) -> Result<String, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
+
+    /// Makes a program. Done here, a child that another test starts meanwhile
+    /// might hold it open for writing, and it could not be run.
+    fn install(from: &Path, to: &Path) {
+        let status = Command::new("install").arg(from).arg(to).status();
+        assert!(status.unwrap().success());
+    }
 
     fn nowhere() -> Places {
         Places {
@@ -201,7 +214,10 @@ mod tests {
             (MachineKind::Uml, "found no user-mode Linux"),
             (MachineKind::Qemu, "--modules"),
         ] {
-            let choice = MachineChoice { kind, ..MachineChoice::default() };
+            let choice = MachineChoice {
+                kind,
+                ..MachineChoice::default()
+            };
             let error = choice.find(&nowhere()).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
@@ -230,7 +246,7 @@ mod tests {
         assert!(error(MachineKind::Uml).contains("is a kernel for QEMU"));
         assert!(error(MachineKind::Auto).contains("install the package qemu-system-x86"));
 
-        std::fs::copy("/bin/true", &file).unwrap();
+        install(Path::new("/bin/true"), &file);
         assert!(error(MachineKind::Qemu).contains("is a program"));
         assert!(error(MachineKind::Auto).contains("names no kernel release"));
     }
@@ -243,9 +259,13 @@ mod tests {
         std::fs::create_dir_all(lab.join("guests/uml")).unwrap();
         std::fs::create_dir_all(bin.join("../lib/uml/modules/7.1")).unwrap();
         std::fs::create_dir_all(&bin).unwrap();
-        for (file, release) in [(lab.join("guests/uml/linux.uml"), "7.2"), (bin.join("linux"), "7.1")] {
-            std::fs::write(&file, format!("#!/bin/sh\necho {release}\n")).unwrap();
-            std::fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).unwrap();
+        for (file, release) in [
+            (lab.join("guests/uml/linux.uml"), "7.2"),
+            (bin.join("linux"), "7.1"),
+        ] {
+            let script = dir.path().join("script");
+            std::fs::write(&script, format!("#!/bin/sh\necho {release}\n")).unwrap();
+            install(&script, &file);
         }
         std::fs::write(bin.join("../lib/uml/modules/7.1/modules.dep"), "").unwrap();
         let mut places = Places {
@@ -254,7 +274,10 @@ mod tests {
             release: "0.0-none".into(),
         };
         let found = MachineChoice::default().find(&places).unwrap();
-        assert_eq!((found.kernel, found.modules), (lab.join("guests/uml/linux.uml"), None));
+        assert_eq!(
+            (found.kernel, found.modules),
+            (lab.join("guests/uml/linux.uml"), None)
+        );
         places.lab = None;
         let found = MachineChoice::default().find(&places).unwrap();
         assert_eq!(found.kernel, bin.join("linux"));

@@ -25,7 +25,11 @@ pub(super) fn command(kernel: &Path, wiring: &Wiring<'_>) -> Command {
         Speech::Terminal(line) => {
             command.arg(format!("ssl0=fd:{line}"));
         }
-        Speech::Streams { stdin, stdout, stderr } => {
+        Speech::Streams {
+            stdin,
+            stdout,
+            stderr,
+        } => {
             command.arg(format!("ssl0=fd:{stdin},null"));
             command.arg(format!("ssl1=null,fd:{stdout}"));
             command.arg(format!("ssl2=null,fd:{stderr}"));

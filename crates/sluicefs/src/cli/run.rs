@@ -1,0 +1,331 @@
+//! `sluice run`.
+
+use super::serve::cache_mode;
+use crate::failure::Failure;
+use crate::sandbox::{self, Guest, GuestRoot, GuestShare, MachineChoice, MachineKind, ShareSource};
+use crate::share::SharePolicy;
+use crate::timeout::Timeout;
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use sluice_proto::fuse::serve::CacheMode;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Component, Path, PathBuf};
+use std::process::ExitCode;
+
+/// Run a command in a throw-away Linux guest.
+///
+/// Boots a guest with directories of this host mounted over virtio-fs, runs
+/// the command there as root, and exits with the command's status. Without a
+/// command: a shell. On a terminal the guest has a terminal too; otherwise
+/// standard input, output and errors are passed through byte by byte. Nothing
+/// of the guest outlives the command.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct RunArgs {
+    /// Mount a host directory in the guest, at the same path unless another
+    /// is given; may be repeated
+    #[arg(long = "share", value_name = "DIR[:MOUNTPOINT][:ro]", value_parser = OsStringValueParser::new().try_map(|text| parse_share(&text)))]
+    shares: Vec<ShareArg>,
+
+    /// Take a host directory as the guest's root; changes stay in the guest's
+    /// memory unless :rw lets them through [default: a root with busybox alone]
+    #[arg(long, value_name = "DIR[:rw]", value_parser = OsStringValueParser::new().try_map(|text| parse_root(&text)))]
+    root: Option<RootArg>,
+
+    /// Start the command in this directory of the guest [default: where the
+    /// first share is, or /]
+    #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(|text| guest_path(&text)))]
+    workdir: Option<PathBuf>,
+
+    /// How long the guest trusts what it was told about files
+    #[arg(long, value_name = "MODE", default_value = "auto", value_parser = cache_mode())]
+    cache: CacheMode,
+
+    /// What the guest runs on
+    #[arg(long, value_name = "KIND", value_enum, default_value_t)]
+    machine: MachineKind,
+
+    /// A user-mode Linux program, or a bzImage for QEMU [default: linux.uml
+    /// from $PATH, or this host's own kernel]
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+
+    /// Where the kernel's modules are: DIR, DIR/RELEASE or DIR/lib/modules/RELEASE
+    #[arg(long, value_name = "DIR")]
+    modules: Option<PathBuf>,
+
+    /// Further words for the kernel's command line
+    #[arg(long = "append", value_name = "WORDS")]
+    kernel_arguments: Vec<String>,
+
+    /// The guest's memory, in MiB or with M or G behind it
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = parse_memory)]
+    memory: u32,
+
+    /// How long the guest may take to boot
+    #[arg(long, value_name = "DURATION", default_value = "2m")]
+    boot_timeout: Timeout,
+
+    /// Keep what the guest's kernel says in this file
+    #[arg(long, value_name = "FILE")]
+    console_log: Option<PathBuf>,
+
+    /// The command and its arguments
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sluice run --share . -- ls -l
+  sluice run --root / --share . -- make test
+  tar c src | sluice run --share /tmp/out:/out -- tar x
+
+Exit status:
+  that of the command; 128 and the number of a signal that ended it
+  1    no guest could be started, 2 the command line makes no sense
+  125  the guest failed, and with it the command
+  128+N  signal N ended this program, and with it the guest
+
+Where a guest comes from: user-mode Linux (Debian's package user-mode-linux) is
+looked up as linux.uml or linux in $PATH; QEMU as qemu-system-x86_64, with this
+host's kernel from /boot and its modules. Either also needs busybox-static.
+$SLUICE_LAB_CACHE, a directory that lab/prepare filled, comes before all these.";
+
+impl RunArgs {
+    /// What the definitions alone cannot say about a command line.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let mut seen: Vec<&Path> = Vec::new();
+        for share in &self.shares {
+            if seen.contains(&share.at.as_path()) {
+                return Err(format!("two shares at '{}'", share.at.display()));
+            }
+            seen.push(&share.at);
+        }
+        Ok(())
+    }
+
+    /// Boots, runs and returns what to exit with.
+    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+        sandbox::run(self.guest())
+    }
+
+    fn guest(self) -> Guest {
+        let source = |dir| ShareSource::Directory {
+            dir,
+            policy: SharePolicy {
+                cache: self.cache,
+                ..SharePolicy::default()
+            },
+        };
+        let shares = self.shares.into_iter().map(|share| GuestShare {
+            source: source(share.dir),
+            at: share.at,
+            read_only: share.read_only,
+        });
+        let command = if self.command.is_empty() {
+            shell(sandbox::is_interactive())
+        } else {
+            self.command
+        };
+        let mut guest = Guest::new(command);
+        guest.shares = shares.collect();
+        guest.root = self.root.map(|root| GuestRoot {
+            source: source(root.dir),
+            writable: root.writable,
+        });
+        guest.machine = MachineChoice {
+            kind: self.machine,
+            kernel: self.kernel,
+            modules: self.modules,
+        };
+        guest.memory_mib = self.memory;
+        guest.workdir = self.workdir;
+        guest.kernel_arguments = self.kernel_arguments;
+        guest.boot_timeout = self.boot_timeout.as_duration();
+        guest.console_log = self.console_log;
+        guest
+    }
+}
+
+/// The best shell that the guest's root has.
+fn shell(is_interactive: bool) -> Vec<OsString> {
+    let option = if is_interactive { " -i" } else { "" };
+    let find = format!("exec \"$(command -v bash || echo sh)\"{option}");
+    ["sh".into(), "-c".into(), find.into()].into()
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct ShareArg {
+    dir: PathBuf,
+    at: PathBuf,
+    read_only: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct RootArg {
+    dir: PathBuf,
+    writable: bool,
+}
+
+/// The mount point begins at the last `:/`, so that other colons need no care.
+fn parse_share(text: &OsStr) -> Result<ShareArg, String> {
+    let bytes = text.as_bytes();
+    let (bytes, read_only) = match bytes.strip_suffix(b":ro") {
+        Some(rest) => (rest, true),
+        None => (bytes.strip_suffix(b":rw").unwrap_or(bytes), false),
+    };
+    let colon = bytes.windows(2).rposition(|pair| pair == b":/");
+    let (dir, at) = match colon {
+        Some(colon) => (path(&bytes[..colon]), path(&bytes[colon + 1..])),
+        None => {
+            let dir = path(bytes);
+            let at = std::fs::canonicalize(&dir).or_else(|_| std::path::absolute(&dir));
+            (dir, at.map_err(|_| "give a directory".to_owned())?)
+        }
+    };
+    if dir.as_os_str().is_empty() {
+        return Err("give a directory".into());
+    }
+    Ok(ShareArg {
+        dir,
+        at: checked_guest_path(&at)?,
+        read_only,
+    })
+}
+
+fn parse_root(text: &OsStr) -> Result<RootArg, String> {
+    let bytes = text.as_bytes();
+    let (dir, writable) = match bytes.strip_suffix(b":rw") {
+        Some(rest) => (rest, true),
+        None => (bytes.strip_suffix(b":ro").unwrap_or(bytes), false),
+    };
+    if dir.is_empty() {
+        return Err("give a directory".into());
+    }
+    Ok(RootArg {
+        dir: path(dir),
+        writable,
+    })
+}
+
+/// A place in the guest.
+fn checked_guest_path(at: &Path) -> Result<PathBuf, String> {
+    if !at.is_absolute() {
+        return Err(format!(
+            "'{}' must begin with a slash: it is a path in the guest",
+            at.display()
+        ));
+    }
+    if at.as_os_str().as_bytes().iter().any(u8::is_ascii_control) {
+        return Err("a path in the guest cannot hold control characters".into());
+    }
+    if at
+        .components()
+        .any(|component| component == Component::ParentDir)
+    {
+        return Err(format!("'{}' must do without '..'", at.display()));
+    }
+    let clean: PathBuf = at.components().collect();
+    if clean.parent().is_none() {
+        return Err("the guest's root is given with --root".into());
+    }
+    Ok(clean)
+}
+
+fn guest_path(text: &OsStr) -> Result<PathBuf, String> {
+    match Path::new(text) {
+        root if root == Path::new("/") => Ok(root.to_owned()),
+        other => checked_guest_path(other),
+    }
+}
+
+/// Whole MiB.
+fn parse_memory(text: &str) -> Result<u32, String> {
+    let (number, unit) = match text.strip_suffix(['G', 'g']) {
+        Some(number) => (number, 1024),
+        None => (text.strip_suffix(['M', 'm']).unwrap_or(text), 1),
+    };
+    let mib: Option<u32> = number
+        .parse()
+        .ok()
+        .and_then(|number: u32| number.checked_mul(unit));
+    match mib {
+        Some(mib) if mib >= LEAST_MEMORY_MIB => Ok(mib),
+        Some(_) => Err(format!(
+            "Linux does not boot in less than {LEAST_MEMORY_MIB}M"
+        )),
+        None => Err("write a size such as 512M or 2G".into()),
+    }
+}
+
+const LEAST_MEMORY_MIB: u32 = 64;
+
+fn path(bytes: &[u8]) -> PathBuf {
+    OsString::from_vec(bytes.to_vec()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(text: &str) -> Result<(PathBuf, PathBuf, bool), String> {
+        parse_share(OsStr::new(text)).map(|share| (share.dir, share.at, share.read_only))
+    }
+
+    fn is(dir: &str, at: &str, read_only: bool) -> Result<(PathBuf, PathBuf, bool), String> {
+        Ok((dir.into(), at.into(), read_only))
+    }
+
+    #[test]
+    fn shares_name_a_directory_and_a_place() {
+        assert_eq!(share("/a:/b"), is("/a", "/b", false));
+        assert_eq!(share("a:/b/./c/:ro"), is("a", "/b/c", true));
+        assert_eq!(share("/a:/b:rw"), is("/a", "/b", false));
+        assert_eq!(share("/a:b:/c:d"), is("/a:b", "/c:d", false));
+        assert_eq!(share("/none:ro"), is("/none", "/none", true));
+        assert_eq!(
+            share("/proc/self/../1"),
+            is("/proc/self/../1", "/proc/1", false)
+        );
+        assert_eq!(
+            share("/tmp/.."),
+            Err("the guest's root is given with --root".into())
+        );
+        for text in ["", ":ro", ":/b", "/a:/", "/a:/../b", "/a:/b\n", "/a:/b\x7f"] {
+            assert!(share(text).is_err(), "{text:?}");
+        }
+        let here = std::env::current_dir().unwrap().canonicalize().unwrap();
+        assert_eq!(share(".").unwrap().1, here);
+    }
+
+    #[test]
+    fn roots_are_kept_as_they_are_unless_told() {
+        let root = |text: &str| parse_root(OsStr::new(text)).map(|root| (root.dir, root.writable));
+        assert_eq!(root("/"), Ok(("/".into(), false)));
+        assert_eq!(root("/a:b"), Ok(("/a:b".into(), false)));
+        assert_eq!(root("/a:ro"), Ok(("/a".into(), false)));
+        assert_eq!(root("/a:rw"), Ok(("/a".into(), true)));
+        assert!(root("").is_err());
+        assert!(root(":rw").is_err());
+    }
+
+    #[test]
+    fn memory_is_in_mib() {
+        for (text, mib) in [("64", 64), ("512M", 512), ("2G", 2048), ("1g", 1024)] {
+            assert_eq!(parse_memory(text), Ok(mib), "{text}");
+        }
+        for text in ["", "M", "63", "-1", "1T", "4194304G", "1.5G", "1 G"] {
+            assert!(parse_memory(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn places_in_the_guest_are_absolute() {
+        assert_eq!(guest_path(OsStr::new("/")), Ok("/".into()));
+        assert_eq!(guest_path(OsStr::new("/a//b/")), Ok("/a/b".into()));
+        assert!(guest_path(OsStr::new("a")).is_err());
+        assert!(guest_path(OsStr::new("/a/..")).is_err());
+    }
+}

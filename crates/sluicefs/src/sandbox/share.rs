@@ -1,0 +1,165 @@
+//! What a guest is given to mount, and the servers behind it.
+
+use super::initramfs::Mount;
+use super::machine::Attachment;
+use crate::failure::Failure;
+use crate::serve::{Serving, Tag};
+use crate::share::{self, SharePolicy};
+use sluice_proto::fuse::serve::ServeOptions;
+use sluice_vfs::FileService;
+use std::fmt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A tree in the guest.
+#[derive(Clone, Debug)]
+pub struct GuestShare {
+    /// Who serves it.
+    pub source: ShareSource,
+    /// Where the guest mounts it; an absolute path. Directories that are
+    /// missing there are made.
+    pub at: PathBuf,
+    /// The guest may change nothing.
+    pub read_only: bool,
+}
+
+/// The guest's root directory.
+#[derive(Clone, Debug)]
+pub struct GuestRoot {
+    /// Who serves it.
+    pub source: ShareSource,
+    /// Changes reach the source. Otherwise the guest keeps them in memory, and
+    /// they end with it.
+    pub writable: bool,
+}
+
+/// Who serves a share.
+#[derive(Clone)]
+pub enum ShareSource {
+    /// This process, from a host directory.
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// How it is served.
+        policy: SharePolicy,
+    },
+    /// This process, from any service.
+    Service {
+        /// The service.
+        service: Arc<dyn FileService>,
+        /// What the guest is offered.
+        options: ServeOptions,
+    },
+    /// Another process, with a virtio-fs device on a vhost-user socket.
+    Socket {
+        /// The socket; the server listens already.
+        socket: PathBuf,
+        /// The tag that the server's device has.
+        tag: Tag,
+    },
+}
+
+impl ShareSource {
+    /// A host directory, served as usual.
+    pub fn directory(dir: impl Into<PathBuf>) -> Self {
+        ShareSource::Directory {
+            dir: dir.into(),
+            policy: SharePolicy::default(),
+        }
+    }
+}
+
+impl fmt::Debug for ShareSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ShareSource::Directory { dir, policy } => f
+                .debug_struct("Directory")
+                .field("dir", dir)
+                .field("policy", policy)
+                .finish(),
+            ShareSource::Service { .. } => f.debug_struct("Service").finish_non_exhaustive(),
+            ShareSource::Socket { socket, tag } => f
+                .debug_struct("Socket")
+                .field("socket", socket)
+                .field("tag", tag)
+                .finish(),
+        }
+    }
+}
+
+/// The shares of one guest, being served.
+pub(super) struct Shares {
+    pub(super) attachments: Vec<Attachment>,
+    pub(super) mounts: Vec<Mount>,
+    /// Stops serving when dropped.
+    _servers: Vec<Serving>,
+}
+
+/// Serves what is not served yet, on sockets in `dir`.
+pub(super) fn serve(
+    shares: &[GuestShare],
+    root: Option<&GuestRoot>,
+    dir: &Path,
+) -> Result<Shares, Failure> {
+    let root = root.map(|root| (&root.source, Path::new("/"), root_options(root.writable)));
+    let others = shares.iter().map(|share| {
+        (
+            &share.source,
+            share.at.as_path(),
+            share_options(share.read_only),
+        )
+    });
+    let mut served = Shares {
+        attachments: Vec::new(),
+        mounts: Vec::new(),
+        _servers: Vec::new(),
+    };
+    for (nth, (source, at, options)) in root.into_iter().chain(others).enumerate() {
+        let socket = dir.join(format!("fs{nth}"));
+        let (tag, server) = serve_one(source, &socket, nth, options != "rw")?;
+        served.mounts.push(Mount {
+            tag: tag.clone(),
+            at: at.to_owned(),
+            options,
+        });
+        served.attachments.push(Attachment { socket, tag });
+        served._servers.extend(server);
+    }
+    Ok(served)
+}
+
+fn root_options(writable: bool) -> &'static str {
+    if writable { "rw" } else { "ro,x-overlay" }
+}
+
+fn share_options(read_only: bool) -> &'static str {
+    if read_only { "ro" } else { "rw" }
+}
+
+fn serve_one(
+    source: &ShareSource,
+    at: &Path,
+    nth: usize,
+    read_only: bool,
+) -> Result<(String, Option<Serving>), Failure> {
+    let (service, options) = match source {
+        ShareSource::Directory { dir, policy } => {
+            let policy = SharePolicy {
+                read_only: policy.read_only || read_only,
+                ..policy.clone()
+            };
+            (share::open(dir, &policy)?, policy.fuse_options())
+        }
+        ShareSource::Service { service, options } => (service.clone(), options.clone()),
+        ShareSource::Socket { socket, tag } => {
+            // The link's own path is short and has nothing that needs quoting.
+            let target = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
+            symlink(&target, at).map_err(|error| Failure::from_io("make the link", at, &error))?;
+            return Ok((tag.as_str().to_owned(), None));
+        }
+    };
+    let tag: Tag = format!("sluice{nth}").parse().map_err(Failure::new)?;
+    let server = Serving::start(service, at, &tag, options)?;
+    Ok((tag.as_str().to_owned(), Some(server)))
+}
