@@ -1,7 +1,8 @@
 //! Opening and closing.
 
 use super::attr::check_access;
-use super::lookup::find;
+use super::lookup::{find, stat_of};
+use crate::attr::FULL;
 use crate::handle_table::Handle;
 use crate::inode_table::Inode;
 use crate::ops::lock;
@@ -9,7 +10,7 @@ use crate::service::ExportSession;
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
 use sluice_vfs::{
-    Access, AccessChecks, Created, Ctx, Errno, FileType, HandleId, Name, NodeId, OpenFlags,
+    Access, AccessChecks, Created, Ctx, Entry, Errno, FileType, HandleId, Name, NodeId, OpenFlags,
     OpenHints, Opened, Release, Result, Stamp,
 };
 use std::sync::Arc;
@@ -36,17 +37,32 @@ pub(crate) fn lookup_open(
         let _as_caller = session.as_caller(ctx)?;
         find(session, &dir, name)?
     };
-    match open(session, ctx, entry.node, flags) {
-        Ok(opened) => Ok(Created {
-            entry,
-            opened,
-            is_new: false,
-        }),
-        Err(errno) => {
-            session.inodes.forget(entry.node, 1);
-            Err(errno)
-        }
+    open_entry(session, ctx, entry, flags).inspect_err(|_| {
+        session.inodes.forget(entry.node, 1);
+    })
+}
+
+fn open_entry(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    mut entry: Entry,
+    flags: OpenFlags,
+) -> Result<Created> {
+    let inode = session.inode(entry.node)?;
+    let opened = open_inode(session, ctx, inode.clone(), flags)?;
+    if flags.contains(OpenFlags::TRUNCATE) {
+        // What was looked up is no longer so.
+        let stat = stat_of(session, &inode, FULL);
+        let stat = stat.inspect_err(|_| {
+            let _ = session.handles.remove(opened.handle, inode.id);
+        });
+        entry.attr = stat?.attr;
     }
+    Ok(Created {
+        entry,
+        opened,
+        is_new: false,
+    })
 }
 
 fn open_inode(

@@ -91,6 +91,7 @@ fn creating_opens_what_is_there_but_nothing_dangerous() {
     assert_eq!(read.unwrap(), b"old");
     let emptied = create("file", RDWR | OpenFlags::TRUNCATE).unwrap();
     assert!(!emptied.is_new);
+    assert_eq!(emptied.entry.attr.size, 0);
     assert_eq!(share.attr(emptied.entry.node).size, 0);
     let made = create("new", RDWR | OpenFlags::EXCLUSIVE).unwrap();
     assert!(made.is_new);
