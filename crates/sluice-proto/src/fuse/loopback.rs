@@ -9,7 +9,7 @@ use super::wire::{
     encode_request,
 };
 use sluice_vfs::{ReadSink, SliceSource, VecSink, WriteSource};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use zerocopy::IntoBytes;
 
 /// Room for replies, in bytes: a header and the largest payload.
@@ -28,12 +28,14 @@ pub struct Ticket {
 }
 
 impl<'s> Loopback<'s> {
-    /// A peer of `server`.
+    /// A peer of `server` that speaks as Linux has since 5.13.
     pub fn new(server: &'s Server) -> Self {
-        Loopback {
-            server,
-            dialect: Dialect::default(),
-        }
+        Loopback::with_dialect(server, Dialect::default())
+    }
+
+    /// A peer of `server` that lays messages out as INIT settled.
+    pub fn with_dialect(server: &'s Server, dialect: Dialect) -> Self {
+        Loopback { server, dialect }
     }
 
     /// Sends a request with its payload.
@@ -62,6 +64,11 @@ impl Ticket {
     /// Waits for the reply; `None` if there will be none.
     pub fn wait(self) -> Option<Vec<u8>> {
         self.reply.recv().ok()
+    }
+
+    /// Whether no reply is there and none will come.
+    pub fn is_over(&self) -> bool {
+        matches!(self.reply.try_recv(), Err(TryRecvError::Disconnected))
     }
 
     /// The reply, if it is there already.
