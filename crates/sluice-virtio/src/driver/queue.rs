@@ -7,7 +7,7 @@ use crate::queue::RingLayout;
 use crate::queue::layout::*;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
@@ -278,11 +278,24 @@ impl DriverQueue {
         }
     }
 
-    fn sleep(&mut self, deadline: Instant) -> Result<(), DriverError> {
+    /// Asks for a signal with the next completion, for who waits by other means than
+    /// [`DriverQueue::wait`].
+    pub fn want_signal(&self) {
         if self.event_idx {
             self.set_used_event(self.next_used);
+        } else {
+            self.avail.store_le16(RING_FLAGS, 0, Ordering::Relaxed);
         }
         fence(Ordering::SeqCst);
+    }
+
+    /// Descriptor that the device signals.
+    pub fn call_fd(&self) -> BorrowedFd<'_> {
+        self.call.as_fd()
+    }
+
+    fn sleep(&mut self, deadline: Instant) -> Result<(), DriverError> {
+        self.want_signal();
         if self.used_idx() != self.next_used {
             return Ok(());
         }

@@ -114,11 +114,15 @@ impl Session {
 
     fn run(&mut self) -> Result<Served, Error> {
         loop {
-            match self.channel.recv() {
-                Ok(Some(message)) => self.handle(message)?,
+            let handled = match self.channel.recv() {
+                Ok(Some(message)) => self.handle(message),
                 Ok(None) => return Ok(Served::Disconnected),
-                Err(ChannelError::Stopped) => return Ok(Served::Stopped),
-                Err(error) => return Err(error.into()),
+                Err(error) => Err(error.into()),
+            };
+            match handled {
+                Ok(()) => {}
+                Err(Error::Channel(ChannelError::Stopped)) => return Ok(Served::Stopped),
+                Err(error) => return Err(error),
             }
         }
     }

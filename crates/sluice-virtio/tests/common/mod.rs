@@ -8,7 +8,6 @@ use std::borrow::Cow;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// A request that begins with this is kept until [`Echo::release`].
@@ -19,6 +18,9 @@ pub const PANIC: &[u8] = b"panic";
 pub const DROP: &[u8] = b"drop";
 /// What parked requests get when their ring stops.
 pub const INTERRUPTED: &[u8] = b"interrupted";
+
+/// How long anything may take before a test fails.
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -127,13 +129,13 @@ pub struct Served1 {
     pub device: Arc<Echo>,
     pub events: Receiver<Event>,
     pub stopper: Stopper,
-    thread: JoinHandle<Result<Served, Error>>,
+    outcome: Receiver<Result<Served, Error>>,
 }
 
 impl Served1 {
     /// How the connection ended; waits for it.
     pub fn outcome(self) -> Result<Served, Error> {
-        self.thread.join().unwrap()
+        self.outcome.recv_timeout(PATIENCE).unwrap()
     }
 
     /// Waits for `event`, over any others.
@@ -144,7 +146,7 @@ impl Served1 {
 
 pub fn wait_for(events: &Receiver<Event>, event: Event) {
     while events
-        .recv_timeout(Duration::from_secs(10))
+        .recv_timeout(PATIENCE)
         .unwrap_or_else(|_| panic!("{event:?} did not come"))
         != event
     {}
@@ -156,12 +158,13 @@ pub fn serve() -> (UnixStream, Served1) {
     let (ours, theirs) = UnixStream::pair().unwrap();
     let backend = Backend::new(device.clone()).unwrap();
     let stopper = backend.stopper();
-    let thread = std::thread::spawn(move || backend.serve(theirs));
+    let (ended, outcome) = channel();
+    std::thread::spawn(move || ended.send(backend.serve(theirs)));
     let served = Served1 {
         device,
         events,
         stopper,
-        thread,
+        outcome,
     };
     (ours, served)
 }
