@@ -25,8 +25,8 @@ check: lab toolchain ## Formatting, lints, scripts and the direction of imports
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check-deps
-	cd $(LAB) && shellcheck -x host-packages prepare boot run common.sh debian.sh
-	shellcheck -s dash $(LAB)/guest/init
+	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests common.sh debian.sh
+	shellcheck -s dash -e SC1091 crates/sluicefs/src/sandbox/guest/init
 
 bench: lab ## Measurements, interleaved with virtiofsd and libfuse's examples
 	$(CARGO) build --release --locked -p sluicefs
