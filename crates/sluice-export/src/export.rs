@@ -22,9 +22,8 @@ pub struct ExportOptions {
     /// Nothing can be changed: `EROFS`.
     pub read_only: bool,
     /// Peers cache writes, so their kernel reads through descriptors that were
-    /// opened for writing only, and places appended data itself. Files opened
-    /// for writing are then opened for reading too where that is allowed, and
-    /// append only those writes that no cache has placed.
+    /// opened for writing only. Files opened for writing are then opened for
+    /// reading too where that is allowed.
     pub writeback: bool,
     /// User ids of peers on the host.
     pub uid_map: IdMap,

@@ -117,8 +117,8 @@ fn position(offset: u64, done: usize) -> Result<u64> {
         .ok_or(Errno::EINVAL)
 }
 
-/// A descriptor that appends by itself needs no flag; with a peer that caches
-/// writes none does, and what comes from the cache has its place already.
+/// What comes from a peer's page cache has its place already, whatever the
+/// handle it comes through.
 fn write_flags(file: &File, args: &WriteArgs) -> WriteFlags {
     match file.flags().contains(OpenFlags::APPEND) && !args.is_writeback {
         true => WriteFlags::APPEND,

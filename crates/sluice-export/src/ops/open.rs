@@ -127,11 +127,8 @@ pub(crate) fn host_flags(session: &ExportSession, flags: OpenFlags) -> OFlags {
         true => OFlags::WRONLY,
         false => OFlags::RDONLY,
     };
-    // Appending is then up to each write.
-    out.set(
-        OFlags::APPEND,
-        flags.contains(OpenFlags::APPEND) && !writeback,
-    );
+    // No `O_APPEND`: each write says whether it is to append, since a peer's
+    // kernel may flush dirty pages, which have their place, through any handle.
     out.set(OFlags::TRUNC, flags.contains(OpenFlags::TRUNCATE));
     out.set(OFlags::DIRECTORY, flags.contains(OpenFlags::DIRECTORY));
     out.set(OFlags::DIRECT, flags.contains(OpenFlags::DIRECT));
@@ -144,8 +141,8 @@ pub(crate) fn host_flags(session: &ExportSession, flags: OpenFlags) -> OFlags {
     out
 }
 
-/// Opens with `wanted`, and again with less where that is more than the peer
-/// asked for, or than its caller may have without having had to ask.
+/// Opens with `wanted`, and otherwise where that is refused though what the
+/// peer asked for may be had.
 pub(crate) fn with_fallbacks(
     session: &ExportSession,
     flags: OpenFlags,
@@ -153,17 +150,26 @@ pub(crate) fn with_fallbacks(
     open: impl Fn(OFlags) -> Result<OwnedFd>,
 ) -> Result<OwnedFd> {
     let mut outcome = open(wanted);
-    if outcome.as_ref().is_err_and(|e| *e == Errno::EPERM) && wanted.contains(OFlags::NOATIME) {
+    if is(&outcome, Errno::EPERM) && flags.contains(OpenFlags::APPEND) {
+        // Files that can only be appended to (chattr +a) insist on it.
+        wanted.insert(OFlags::APPEND);
+        outcome = open(wanted);
+    }
+    if is(&outcome, Errno::EPERM) && flags.contains(OpenFlags::NOATIME) {
         // Only the owner may ask for it; reading works for others too.
         wanted.remove(OFlags::NOATIME);
         outcome = open(wanted);
     }
     let is_widened = session.host.options.writeback && !flags.contains(OpenFlags::READ);
-    if outcome.as_ref().is_err_and(|e| *e == Errno::EACCES) && is_widened {
+    if is(&outcome, Errno::EACCES) && is_widened && wanted.contains(OFlags::RDWR) {
         wanted.remove(OFlags::RDWR);
         outcome = open(wanted | OFlags::WRONLY);
     }
     outcome
+}
+
+fn is(outcome: &Result<OwnedFd>, errno: Errno) -> bool {
+    outcome.as_ref().is_err_and(|found| *found == errno)
 }
 
 pub(crate) fn flush(

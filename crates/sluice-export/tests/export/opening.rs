@@ -265,7 +265,7 @@ fn read_only_exports_stay_as_they_are() {
 }
 
 #[test]
-fn writeback_peers_read_and_place_through_writers() {
+fn writeback_peers_read_through_writers() {
     let share = Share::on(Terms {
         options: ExportOptions {
             writeback: true,
@@ -275,9 +275,21 @@ fn writeback_peers_read_and_place_through_writers() {
     });
     fs::write(share.path("f"), "abc").unwrap();
     let node = share.node("f");
-    let flags = OpenFlags::WRITE | OpenFlags::APPEND;
-    let writer = Some(share.open(node, flags).unwrap());
+    let writer = Some(share.open(node, OpenFlags::WRITE).unwrap());
     assert_eq!(share.read(node, writer).unwrap(), b"abc");
+    let made = share.create_as(&ROOT, NodeId::ROOT, "new", OpenFlags::WRITE);
+    let made = made.unwrap();
+    let read = share.read(made.entry.node, Some(made.opened.handle));
+    assert_eq!(read.unwrap(), b"");
+}
+
+#[test]
+fn flushed_pages_keep_their_place_in_files_open_for_appending() {
+    let share = Share::new();
+    fs::write(share.path("f"), "abc").unwrap();
+    let node = share.node("f");
+    let flags = RDWR | OpenFlags::APPEND;
+    let handle = Some(share.open(node, flags).unwrap());
     let placed = WriteArgs {
         offset: 1,
         is_writeback: true,
@@ -286,11 +298,34 @@ fn writeback_peers_read_and_place_through_writers() {
     let mut source = sluice_vfs::SliceSource::new(b"B");
     share
         .s()
-        .write(&ROOT, node, writer, &placed, &mut source)
+        .write(&ROOT, node, handle, &placed, &mut source)
         .unwrap();
-    assert_eq!(share.read(node, writer).unwrap(), b"aBc");
-    share.write(node, writer, 0, b"d").unwrap();
-    assert_eq!(share.read(node, writer).unwrap(), b"aBcd");
+    assert_eq!(share.read(node, handle).unwrap(), b"aBc");
+    share.write(node, handle, 0, b"d").unwrap();
+    assert_eq!(share.read(node, handle).unwrap(), b"aBcd");
+}
+
+#[test]
+fn files_that_can_only_be_appended_to_are_opened_for_that() {
+    let share = Share::new();
+    fs::write(share.path("f"), "abc").unwrap();
+    let node = share.node("f");
+    let set = |flags| {
+        let request = FileIoctl::SetFlags(flags);
+        share.s().ioctl(&ROOT, node, None, &request)
+    };
+    // FS_APPEND_FL, where the file system has it and we are allowed to set it.
+    if let Err(errno) = set(0x20) {
+        eprintln!("SKIPPED: files can't be made append-only here: {errno}");
+        return;
+    }
+    let appending = share.open(node, OpenFlags::WRITE | OpenFlags::APPEND);
+    let written = appending.and_then(|handle| share.write(node, Some(handle), 0, b"d"));
+    let plain = share.open(node, OpenFlags::WRITE).map(drop);
+    set(0).unwrap();
+    assert_eq!(written, Ok(1));
+    assert_eq!(plain, Err(Errno::EPERM));
+    assert_eq!(fs::read(share.path("f")).unwrap(), b"abcd");
 }
 
 #[test]
