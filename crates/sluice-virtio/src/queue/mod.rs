@@ -20,3 +20,6 @@ pub(crate) use ring::Ring;
 pub(crate) use split::SplitQueue;
 pub use split::{RingError, RingLayout};
 pub use walk::ChainError;
+
+#[cfg(test)]
+mod tests;
