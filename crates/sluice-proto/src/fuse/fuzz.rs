@@ -45,7 +45,8 @@ pub fn fuzz_request(data: &[u8]) {
 ///
 /// `data` is a row of steps: opcode (1 byte), flags (1 byte), length of the
 /// body (2 bytes, little-endian), body. The header is made to fit unless the
-/// flags say otherwise; see [`Step`].
+/// flags say otherwise: bit 0, the body is the whole message; 1 and 3, little or
+/// no room for the reply; 2, an extension at the end; 4 to 7, the node id.
 ///
 /// Each request must get at most one reply, that a peer can decode; and when
 /// the connection ends, none may be left waiting.
