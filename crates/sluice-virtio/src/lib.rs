@@ -46,6 +46,8 @@
 
 pub mod driver;
 pub mod fs;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 pub mod memory;
 mod notify;
 pub mod queue;

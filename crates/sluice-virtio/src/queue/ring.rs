@@ -169,6 +169,12 @@ impl Ring {
         self.lock().queue.next_avail()
     }
 
+    /// Index of the used ring that comes next.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn next_used(&self) -> u16 {
+        self.lock().queue.next_used()
+    }
+
     /// Runs `serve` as this ring's thread: completions it makes are signalled in
     /// batches, with [`Ring::flush`] at the latest.
     pub(crate) fn serve<T>(&self, serve: impl FnOnce() -> T) -> T {
