@@ -2,6 +2,7 @@
 
 use crate::harness::{HEAD, Harness, OFFERED, init_in};
 use crate::recorder::{NODE, Recorder, Script};
+use sluice_proto::fuse::loopback::Loopback;
 use sluice_proto::fuse::serve::{CacheMode, ServeOptions};
 use sluice_proto::fuse::wire::*;
 use sluice_vfs::{Errno, Event, Features, Name};
@@ -57,6 +58,42 @@ fn only_offered_flags_are_taken() {
         .init(init_in(45, OFFERED - InitFlags::INIT_EXT))
         .unwrap();
     assert_eq!(out.flags2, 0);
+}
+
+#[test]
+fn setxattr_is_read_in_the_form_that_was_settled() {
+    let operation = Operation::Setxattr {
+        args: SetxattrIn {
+            size: 1,
+            ..SetxattrIn::default()
+        },
+        name: CBytes(b"user.a"),
+        value: Rest(b"v"),
+    };
+    for setxattr_ext in [false, true] {
+        let harness = Harness::cold(auto(), false);
+        let mut offered = OFFERED;
+        offered.set(InitFlags::SETXATTR_EXT, setxattr_ext);
+        harness.init(init_in(45, offered)).unwrap();
+        harness.service.calls();
+        let run = |dialect| {
+            let peer = Loopback::with_dialect(&harness.server, dialect);
+            let message = peer.send(&HEAD, &operation, b"").wait().unwrap();
+            decode_reply(Opcode::Setxattr, &message)
+                .unwrap()
+                .result
+                .is_ok()
+        };
+        assert!(run(Dialect { setxattr_ext }));
+        assert_eq!(
+            harness.service.calls(),
+            ["setxattr node 17.0 \"user.a\"=v 0x0"]
+        );
+        // The other form is seen to be wrong: a name or a length is off.
+        assert!(!run(Dialect {
+            setxattr_ext: !setxattr_ext
+        }));
+    }
 }
 
 #[test]
