@@ -33,6 +33,8 @@ pub struct RunningGuest {
     carriers: usize,
     is_ready: bool,
     is_over: bool,
+    /// A serial line whose other end is closed loses what it has not delivered.
+    _input_line: UnixStream,
     /// Starts the input once the guest listens.
     start_input: Option<StartInput>,
     // Ended last, in this order.
@@ -96,6 +98,7 @@ impl Launch {
         let collector = console.collect(self.console, log)?;
         let reports = listen(self.control.try_clone()?, nonce, sender.clone())?;
         let control = Control::new(self.control);
+        let input_line = self.speech.input().try_clone()?;
         let (carriers, start_input) = connect(self.speech, stdio, &control, &sender)?;
         let over = sender.clone();
         let ended = move |status: io::Result<ExitStatus>| {
@@ -118,6 +121,7 @@ impl Launch {
             carriers,
             is_ready: false,
             is_over: false,
+            _input_line: input_line,
             start_input: Some(start_input),
             _shares: self.shares,
             _dir: self.dir,

@@ -150,6 +150,13 @@ impl<T> Speech<T> {
         }
     }
 
+    /// The part that brings input.
+    pub(super) fn input(&self) -> &T {
+        match self {
+            Speech::Terminal(line) | Speech::Streams { stdin: line, .. } => line,
+        }
+    }
+
     pub(super) fn into_parts(self) -> Vec<T> {
         match self {
             Speech::Terminal(line) => vec![line],

@@ -30,7 +30,7 @@ pub(super) fn command(kernel: &Path, wiring: &Wiring<'_>) -> Command {
             stdout,
             stderr,
         } => {
-            command.arg(format!("ssl0=fd:{stdin},null"));
+            command.arg(format!("ssl0=fd:{stdin}"));
             command.arg(format!("ssl1=null,fd:{stdout}"));
             command.arg(format!("ssl2=null,fd:{stderr}"));
         }
