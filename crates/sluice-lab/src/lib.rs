@@ -1,1 +1,12 @@
+//! What Sluice is tested with.
+//!
+//! - [`model`]: a file service in memory, the executable specification.
+//! - [`conformance`]: cases that every path through Sluice has to pass.
+//! - [`bench`]: measurements, side by side with peers.
+//!
+//! Nothing in here is part of a release.
 #![forbid(unsafe_code)]
+
+pub mod bench;
+pub mod conformance;
+pub mod model;
