@@ -30,6 +30,8 @@ pub(super) fn command(kernel: &Path, wiring: &Wiring<'_>) -> Command {
             stdout,
             stderr,
         } => {
+            // Not `,null` for the other direction: it cannot be polled, and then
+            // the kernel polls neither.
             command.arg(format!("ssl0=fd:{stdin}"));
             command.arg(format!("ssl1=null,fd:{stdout}"));
             command.arg(format!("ssl2=null,fd:{stderr}"));
