@@ -6,6 +6,7 @@ LAB=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CACHE=${SLUICE_LAB_CACHE:-$LAB/cache}
 mkdir -p "$CACHE"
 CACHE=$(cd "$CACHE" && pwd)
+export SLUICE_LAB_CACHE=$CACHE
 
 say() { printf 'lab: %s\n' "$*" >&2; }
 
