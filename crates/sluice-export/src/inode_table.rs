@@ -352,5 +352,7 @@ mod tests {
             table.forget(*id, 4);
         }
         assert_eq!(table.len.load(Ordering::Relaxed), 0);
+        let is_empty = |shard: &RwLock<Shard>| shard.read().unwrap().by_key.is_empty();
+        assert!(table.shards.iter().all(is_empty));
     }
 }

@@ -155,7 +155,12 @@ fn appending_ignores_the_offset() {
 fn offsets_beyond_any_file_are_invalid() {
     let share = Share::new();
     let (node, handle) = file(&share, b"abc");
+    let flags = OpenFlags::WRITE | OpenFlags::APPEND;
+    let appending = share.open(node, flags).unwrap();
     for offset in [1 << 63, u64::MAX] {
+        // preadv2(2) takes −1 for the current position.
+        let written = share.write(node, Some(appending), offset, b"x");
+        assert_eq!(written, Err(Errno::EINVAL));
         let mut sink = VecSink::new(10);
         let read = share
             .s()

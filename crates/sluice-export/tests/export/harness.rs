@@ -161,7 +161,8 @@ impl Share {
     }
 }
 
-fn attach(export: &Export, checks: AccessChecks, limits: SessionLimits) -> Attached {
+/// A peer of the export that wants no events.
+pub(crate) fn attach(export: &Export, checks: AccessChecks, limits: SessionLimits) -> Attached {
     let options = AttachOptions {
         peer: Peer {
             label: "test".into(),

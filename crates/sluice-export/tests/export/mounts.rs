@@ -1,8 +1,11 @@
 //! Host file systems mounted below the root.
 
-use crate::harness::{ROOT, Share, in_child, is_child, myself_with_own_mounts, name, require_root};
+use crate::harness::{
+    ROOT, Share, attach, in_child, is_child, myself_with_own_mounts, name, require_root,
+};
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
-use sluice_vfs::{AttrMask, DirWant, NodeId};
+use sluice_export::{Export, ExportOptions};
+use sluice_vfs::{AccessChecks, AttrMask, DirWant, NodeId, SessionLimits};
 use std::collections::HashSet;
 use std::fs;
 
@@ -45,6 +48,12 @@ fn equal_numbers_on_two_mounts_are_two_files() {
     assert!(one.attr.is_submount && two.attr.is_submount);
     assert!(!first.attr.is_submount && !share.attached.root.attr.is_submount);
     let root_ino = share.attached.root.attr.ino;
+    let of_mount = Export::open(&share.path("one"), ExportOptions::default()).unwrap();
+    let attached = attach(&of_mount, AccessChecks::Peer, SessionLimits::default());
+    assert!(
+        !attached.root.attr.is_submount,
+        "a root is no mount below it"
+    );
     let inos = [
         root_ino,
         one.attr.ino,
