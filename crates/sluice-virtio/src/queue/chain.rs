@@ -36,6 +36,11 @@ impl Chain {
         self.ring.index()
     }
 
+    /// Descriptors of that queue: as many chains can be in flight.
+    pub fn queue_size(&self) -> u16 {
+        self.ring.size()
+    }
+
     /// What the driver sent.
     pub fn reader(&self) -> Reader<'_> {
         Reader::new(self.segments.as_ref().map(Segments::readable))

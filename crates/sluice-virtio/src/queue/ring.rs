@@ -20,6 +20,7 @@ const BATCH_DELAY: Duration = Duration::from_micros(30);
 #[derive(Debug)]
 pub(crate) struct Ring {
     index: u16,
+    size: u16,
     indirect: bool,
     state: Mutex<State>,
     /// Signalled when the last chain in flight is completed while somebody drains.
@@ -55,6 +56,7 @@ impl Ring {
     ) -> Self {
         Ring {
             index,
+            size: queue.size(),
             indirect,
             drained: Condvar::new(),
             state: Mutex::new(State {
@@ -87,6 +89,11 @@ impl Ring {
     /// Index of the queue.
     pub(crate) fn index(&self) -> u16 {
         self.index
+    }
+
+    /// Number of its descriptors.
+    pub(crate) fn size(&self) -> u16 {
+        self.size
     }
 
     /// Takes the next chain; the driver need not kick from then on. Malformed ones are returned to the driver unused.

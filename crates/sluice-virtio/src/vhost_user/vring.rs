@@ -86,10 +86,16 @@ impl Vring {
             failed(error);
         };
         around.device.ring_started(index);
-        let thread = RingThread::start(ring.clone(), kick, around.device.clone(), failed);
-        let thread = thread.map_err(|error| Error::Io("cannot start a ring's thread", error))?;
-        self.running = Some(Running { ring, thread });
-        Ok(())
+        match RingThread::start(ring.clone(), kick, around.device.clone(), failed) {
+            Ok(thread) => {
+                self.running = Some(Running { ring, thread });
+                Ok(())
+            }
+            Err(error) => {
+                around.device.ring_stopped(index);
+                Err(Error::Io("cannot start a ring's thread", error))
+            }
+        }
     }
 
     /// Stops the ring if it runs, and waits until none of its chains is in flight.
