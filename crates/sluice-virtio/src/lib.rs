@@ -16,8 +16,8 @@
 //! every ring that runs has a thread of its own, which takes chains and calls
 //! [`vhost_user::Device::process`]. A chain may be completed on any thread.
 //!
-//! A front-end may give pipes where others give eventfds. SIGPIPE must be ignored, as it
-//! is in a Rust program unless that changes it, because writing to a pipe that nobody
+//! A front-end may give pipes or sockets where others give eventfds. SIGPIPE must be ignored, as it
+//! is in a Rust program unless that changes it, because writing to one that nobody
 //! reads any more raises it.
 //!
 //! # Lock order

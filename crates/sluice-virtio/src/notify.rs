@@ -1,4 +1,5 @@
-//! Descriptors that wake somebody: eventfds, and pipes where a peer has no eventfd.
+//! Descriptors that wake somebody: eventfds, and pipes or sockets where a peer has no
+//! eventfd.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::fs::{FileType, OFlags};
@@ -46,7 +47,8 @@ impl Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotifierKind {
     Eventfd,
-    Pipe,
+    /// A pipe or a socket.
+    Stream,
 }
 
 /// Prepares a descriptor from the peer: it must be one on which neither a write nor a
@@ -56,7 +58,7 @@ pub(crate) fn adopt(fd: &OwnedFd) -> io::Result<NotifierKind> {
     // Anonymous inodes, of which an eventfd is one, have no file type.
     let kind = match FileType::from_raw_mode(mode) {
         // User-mode Linux sends one end of a socket pair.
-        FileType::Fifo | FileType::Socket => NotifierKind::Pipe,
+        FileType::Fifo | FileType::Socket => NotifierKind::Stream,
         FileType::Unknown => NotifierKind::Eventfd,
         _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
     };

@@ -10,7 +10,7 @@ use sluice_virtio::queue::layout::{F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1};
 use sluice_virtio::vhost_user::channel::{Channel, ChannelError, MAX_FDS};
 use sluice_virtio::vhost_user::message::*;
 use sluice_virtio::vhost_user::{Error, Served};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// Sends one message on a fresh connection; how the connection ended.
 fn outcome_of(request: u32, payload: &[u8], fds: usize) -> Result<Served, Error> {
@@ -233,10 +233,24 @@ fn a_ring_without_a_kick_descriptor_is_polled() {
 
 #[test]
 fn kicks_and_calls_may_be_pipes() {
+    use_streams(rustix::pipe::pipe().unwrap(), rustix::pipe::pipe().unwrap());
+}
+
+#[test]
+fn kicks_and_calls_may_be_sockets() {
+    let pair = || {
+        let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
+        (a.into(), b.into())
+    };
+    use_streams(pair(), pair());
+}
+
+/// Each is an end to read from and one to write to.
+fn use_streams(kick: (OwnedFd, OwnedFd), call: (OwnedFd, OwnedFd)) {
     let (mut driver, _served) = connect(Options::default());
     let queue = driver.start_queue(1).unwrap();
-    let (kick_read, kick_write) = rustix::pipe::pipe().unwrap();
-    let (call_read, call_write) = rustix::pipe::pipe().unwrap();
+    let (kick_read, kick_write) = kick;
+    let (call_read, call_write) = call;
     let fd = VringFd {
         index: 1,
         without_fd: false,
@@ -374,6 +388,19 @@ fn messages_that_end_the_connection() {
         let expected = outcome.as_ref().is_err_and(is_expected);
         assert!(expected, "{request} {payload:?} {fds}: {outcome:?}");
     }
+}
+
+#[test]
+fn a_file_is_no_notifier() {
+    let (driver, served) = connect(Options::default());
+    let fd = VringFd {
+        index: 1,
+        without_fd: false,
+    };
+    let file = tempfile::tempfile().unwrap();
+    let refused = driver.request(request::SET_VRING_KICK, &fd.to_bytes(), &[file.as_fd()]);
+    assert!(refused.is_err());
+    assert!(matches!(served.outcome(), Err(Error::BadNotifier(_))));
 }
 
 #[test]

@@ -87,7 +87,7 @@ enum Woken {
 }
 
 /// Waits for kicks. An eventfd is watched for edges and never read, which makes one
-/// system call of each wake-up; a pipe must be emptied.
+/// system call of each wake-up; a stream must be emptied.
 #[derive(Debug)]
 struct Doorbell {
     epoll: OwnedFd,
@@ -132,7 +132,7 @@ impl Doorbell {
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some((fd, NotifierKind::Pipe)) = &self.kick {
+        if let Some((fd, NotifierKind::Stream)) = &self.kick {
             notify::drain(fd);
         }
         Ok(Woken::Kicked)
