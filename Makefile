@@ -4,7 +4,7 @@ LAB := $(CURDIR)/lab
 export SLUICE_LAB_CACHE ?= $(LAB)/cache
 CARGO ?= cargo
 
-# Test programs run as root where the tests need it, while building stays with the user.
+# Test programs run as root, for mounts, ownership and devices; building stays with the user.
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$(PATH)")
 HOST := $(shell uname -m | tr a-z A-Z)_UNKNOWN_LINUX_GNU
 AS_ROOT := $(if $(ROOT),CARGO_TARGET_$(HOST)_RUNNER='$(ROOT)')
@@ -19,13 +19,14 @@ run: lab ## A Linux guest with a shared directory (DIR=path), or a tour when the
 	$(ROOT) $(LAB)/run $(or $(CARGO_TARGET_DIR),target)/release/sluice $(DIR)
 
 test: check lab ## Every test, real guests included
+	$(LAB)/check-guests
 	$(AS_ROOT) $(CARGO) test --locked --workspace
 
 check: lab toolchain ## Formatting, lints, scripts and the direction of imports
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check-deps
-	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests common.sh debian.sh
+	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests run common.sh debian.sh
 	shellcheck -s dash -e SC1091 crates/sluicefs/src/sandbox/guest/init
 
 bench: lab ## Measurements, interleaved with virtiofsd and libfuse's examples
