@@ -49,7 +49,9 @@ pub enum OpenError {
 }
 
 impl Export {
-    /// Exports the directory at `path`, whose symlinks are followed here.
+    /// Exports the directory at `path`, whose symlinks are followed here. To be
+    /// called in the process that serves, not before a fork(2), and while
+    /// `/proc` is there; the process' root may change afterwards.
     pub fn open(path: &Path, options: ExportOptions) -> std::result::Result<Self, OpenError> {
         let root = resolve::open_root(path).map_err(OpenError::Root)?;
         Self::from_fd(root, options)

@@ -2,7 +2,7 @@
 //! caller, by a thread with the caller's umask: only the kernel knows how
 //! set-group-id directories and default ACLs enter into it.
 
-use super::lookup::{adopt, find, lookup, remember};
+use super::lookup::{adopt, lookup, remember};
 use super::open::{host_flags, lookup_open, opened, with_fallbacks};
 use super::xattr::set_label;
 use crate::creds;
@@ -243,7 +243,7 @@ fn make(
         creds::set_umask(new.umask)?;
         act(dir_fd.as_fd())?;
     }
-    let entry = find(session, &dir, name)?;
+    let entry = adopt(session, resolve::child(dir_fd.as_fd(), name)?)?;
     label_or_undo(session, new, &entry, || {
         Ok(unlinkat(&dir_fd, name.as_os_str(), undo)?)
     })?;

@@ -1,6 +1,6 @@
 //! Reading, writing, space and copies.
 
-use crate::harness::{RDWR, ROOT, Share, errno};
+use crate::harness::{RDWR, ROOT, Share, errno, skipped};
 use rustix::fd::BorrowedFd;
 use sluice_vfs::{
     Cancel, CopyRange, CopySide, Errno, FallocateMode, FileIoctl, FileIoctlReply, HandleId, NodeId,
@@ -204,7 +204,7 @@ fn space_can_be_taken_and_found() {
     let hole = FallocateMode::KEEP_SIZE | FallocateMode::PUNCH_HOLE;
     let range = 1 << 16..2 << 16;
     match s.fallocate(&ROOT, node, Some(handle), hole, range) {
-        Err(Errno::EOPNOTSUPP) => eprintln!("SKIPPED: no holes here"),
+        Err(Errno::EOPNOTSUPP) => skipped("no holes here"),
         outcome => {
             outcome.unwrap();
             let seek = |at, whence| s.lseek(&ROOT, node, Some(handle), at, whence);

@@ -7,6 +7,7 @@ use sluice_vfs::{
     NoEvents, NodeId, OpenFlags, Peer, Result, Session, SessionLimits, SliceSource, VecSink,
     WriteArgs,
 };
+use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -227,12 +228,19 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
+/// Says that something was not tested, past the test runner, which keeps what
+/// tests that pass have printed to itself.
+pub(crate) fn skipped(why: &str) {
+    let test = std::thread::current();
+    let test = test.name().unwrap_or("a test");
+    let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {why}");
+}
+
 /// Ends the test early, and says so, unless it runs as root.
 macro_rules! require_root {
     () => {
         if !$crate::harness::is_root() {
-            eprintln!("SKIPPED: {} needs root", module_path!());
-            return;
+            return $crate::harness::skipped("needs root");
         }
     };
 }

@@ -1,6 +1,6 @@
 //! For whom things are done. All of it needs a daemon that is root.
 
-use crate::harness::{RDWR, ROOT, Share, Terms, errno, name, require_root, user};
+use crate::harness::{RDWR, ROOT, Share, Terms, errno, name, require_root, skipped, user};
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::capabilities;
 use sluice_export::{ExportOptions, IdMap, IdRange};
@@ -104,7 +104,7 @@ fn the_umask_is_the_callers_unless_a_default_acl_takes_its_place() {
     let attribute = XattrName::new(b"system.posix_acl_default").unwrap();
     let flags = XattrFlags::empty();
     match share.s().setxattr(&ROOT, parent, attribute, &acl, flags) {
-        Err(Errno::EOPNOTSUPP) => eprintln!("SKIPPED: no ACLs here"),
+        Err(Errno::EOPNOTSUPP) => skipped("no ACLs here"),
         outcome => {
             outcome.unwrap();
             create_with(&share, &ROOT, parent, "f", with_umask(0o077));

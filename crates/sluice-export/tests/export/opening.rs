@@ -1,6 +1,8 @@
 //! What is opened, how, and what never is.
 
-use crate::harness::{RDWR, ROOT, Share, Terms, errno, name};
+use crate::harness::{
+    RDWR, ROOT, Share, Terms, errno, in_child, is_child, myself, name, require_root, skipped,
+};
 use rustix::fs::{CWD, FileType as HostType, Mode, mknodat};
 use sluice_export::ExportOptions;
 use sluice_vfs::{
@@ -171,7 +173,7 @@ fn an_unnamed_file_can_get_a_name() {
     };
     let made = match share.s().tmpfile(&ROOT, NodeId::ROOT, &args) {
         Err(Errno::EOPNOTSUPP) => {
-            eprintln!("SKIPPED: no O_TMPFILE here");
+            skipped("no O_TMPFILE here");
             return;
         }
         outcome => outcome.unwrap(),
@@ -316,7 +318,7 @@ fn files_that_can_only_be_appended_to_are_opened_for_that() {
     };
     // FS_APPEND_FL, where the file system has it and we are allowed to set it.
     if let Err(errno) = set(0x20) {
-        eprintln!("SKIPPED: files can't be made append-only here: {errno}");
+        skipped(&format!("files can't be made append-only here: {errno}"));
         return;
     }
     let appending = share.open(node, OpenFlags::WRITE | OpenFlags::APPEND);
@@ -345,4 +347,30 @@ fn a_loan_is_no_wider_than_asked_for() {
         .s()
         .backing(&ROOT, share.node("fifo"), None, 0..1, false);
     assert_eq!(errno(outcome), Errno::EOPNOTSUPP);
+}
+
+#[test]
+fn the_process_may_move_its_root_afterwards() {
+    require_root!();
+    if !is_child() {
+        let test = "opening::the_process_may_move_its_root_afterwards";
+        return in_child(myself(), test);
+    }
+    let share = Share::new();
+    fs::write(share.path("f"), "abc").unwrap();
+    let empty = tempfile::tempdir().unwrap();
+    rustix::process::chroot(empty.path()).unwrap();
+    assert!(!std::path::Path::new("/proc").exists());
+
+    let node = share.node("f");
+    let handle = Some(share.open(node, RDWR).unwrap());
+    share.write(node, handle, 0, b"A").unwrap();
+    assert_eq!(share.read(node, handle).unwrap(), b"Abc");
+    share.create("new");
+    let linked = share.s().link(&ROOT, node, NodeId::ROOT, name("g"));
+    assert_eq!(linked.unwrap().attr.nlink, 2);
+    let xattr = XattrName::new(b"trusted.x").unwrap();
+    let flags = XattrFlags::empty();
+    share.s().setxattr(&ROOT, node, xattr, b"v", flags).unwrap();
+    share.s().access(&ROOT, node, Access::READ).unwrap();
 }

@@ -1,6 +1,6 @@
 //! Extended attributes.
 
-use crate::harness::{ROOT, Share, errno, name, require_root};
+use crate::harness::{ROOT, Share, errno, name, require_root, skipped};
 use sluice_vfs::{
     Device, Errno, FileType, NewNode, NodeId, Result, SetAttr, VecSink, XattrFlags, XattrName,
 };
@@ -34,7 +34,7 @@ fn values_and_lists_fit_or_are_refused() {
     fs::write(share.path("f"), "").unwrap();
     let node = share.node("f");
     if set(&share, node, "user.a", b"value", XattrFlags::CREATE) == Err(Errno::EOPNOTSUPP) {
-        eprintln!("SKIPPED: no user attributes here");
+        skipped("no user attributes here");
         return;
     }
     assert_eq!(
@@ -118,7 +118,7 @@ fn an_acl_can_take_the_set_group_id_bit_away() {
     }
     let name = "system.posix_acl_access";
     match set(&share, node, name, &acl, XattrFlags::KILL_SGID) {
-        Err(Errno::EOPNOTSUPP) => eprintln!("SKIPPED: no ACLs here"),
+        Err(Errno::EOPNOTSUPP) => skipped("no ACLs here"),
         outcome => {
             outcome.unwrap();
             assert_eq!(share.attr(node).mode.perm(), 0o770);
