@@ -1,6 +1,7 @@
-//! Diagnostics on stderr.
+//! What goes to stderr: diagnostics, and the few lines that are meant for the user.
 
-use std::io::{IsTerminal, stderr};
+use std::fmt::Display;
+use std::io::{IsTerminal, Write, stderr};
 use tracing_subscriber::EnvFilter;
 
 /// Sends what `RUST_LOG` asks for to stderr; only errors unless it is set.
@@ -12,4 +13,9 @@ pub(crate) fn init() {
         .with_writer(stderr)
         .with_ansi(stderr().is_terminal())
         .try_init();
+}
+
+/// Prints `sluice: LINE`. Nobody listening is no reason to fail.
+pub(crate) fn say(line: impl Display) {
+    let _ = writeln!(stderr(), "sluice: {line}");
 }

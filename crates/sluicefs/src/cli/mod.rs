@@ -54,7 +54,7 @@ pub fn main() -> ExitCode {
     match cli.command.run() {
         Ok(status) => status,
         Err(failure) => {
-            eprintln!("sluice: {failure}");
+            logging::say(failure);
             ExitCode::FAILURE
         }
     }

@@ -1,6 +1,7 @@
 //! Bad command lines, on one line each.
 
 use super::Cli;
+use crate::logging;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Error};
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ pub(super) fn report(error: &Error) -> ExitCode {
         }
         _ => {
             let rendered = error.render().to_string();
-            eprintln!("sluice: {}", one_line(&rendered, &own_help_command()));
+            logging::say(one_line(&rendered, &own_help_command()));
             ExitCode::from(2)
         }
     }

@@ -46,9 +46,9 @@ pub(super) fn detach() {
 }
 
 /// Tells the waiting parent how mounting went, and lets go of its descriptors.
-pub(crate) fn report(outcome: &Result<(), Failure>) {
+pub(super) fn report<T>(outcome: &Result<T, Failure>) {
     let line = match outcome {
-        Ok(()) => "\n".to_owned(),
+        Ok(_) => "\n".to_owned(),
         Err(failure) => format!("{failure}\n"),
     };
     // A parent that was killed meanwhile does not end the mount.

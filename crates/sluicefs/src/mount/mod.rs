@@ -19,6 +19,7 @@ mod options;
 mod workers;
 
 use crate::failure::Failure;
+use crate::logging;
 use crate::share;
 use crate::signals::OnEndSignal;
 use device::Device;
@@ -59,17 +60,22 @@ pub fn run(config: &MountConfig, is_daemon: bool) -> Result<(), Failure> {
     if is_daemon {
         daemon::detach();
     }
-    let mounted = start(config);
+    let started = start(config);
     if is_daemon {
-        daemon::report(&mounted.as_ref().map(drop).map_err(Clone::clone));
+        daemon::report(&started);
     }
-    let (mounted, _signals) = mounted?;
+    let (mounted, _signals) = match started {
+        Ok(started) => started,
+        // The parent says it, and its status counts.
+        Err(_) if is_daemon => return Ok(()),
+        Err(failure) => return Err(failure),
+    };
     if !is_daemon {
-        eprintln!(
-            "sluice: mounted {} on {}",
+        logging::say(format_args!(
+            "mounted {} on {}",
             config.export.display(),
             config.target.display()
-        );
+        ));
     }
     // Not being started by systemd is no error.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);

@@ -15,6 +15,7 @@ mod socket;
 mod tag;
 
 use crate::failure::Failure;
+use crate::logging;
 use crate::share::{self, SharePolicy};
 use crate::signals::OnEndSignal;
 use device::FsDevice;
@@ -45,14 +46,18 @@ pub struct ServeConfig {
     pub policy: SharePolicy,
 }
 
-/// Serves until a signal asks it to end.
+/// Serves until SIGTERM, SIGINT or SIGHUP: then the request that each ring is
+/// working on is finished. A second signal ends the process at once.
 ///
 /// # Errors
 /// A directory or socket that cannot be had.
 pub fn run(config: &ServeConfig) -> Result<(), Failure> {
     let (ends, end) = channel();
     let on_signal = ends.clone();
-    let _signals = OnEndSignal::new(move |_| {
+    let _signals = OnEndSignal::new(move |earlier| {
+        if earlier > 0 {
+            std::process::exit(1);
+        }
         let _ = on_signal.send(End::Asked);
     })
     .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
@@ -66,12 +71,12 @@ pub fn run(config: &ServeConfig) -> Result<(), Failure> {
         options,
         Some(NoteEnd(ends)),
     )?;
-    eprintln!(
-        "sluice: serving {} as virtio-fs tag {} on {}",
+    logging::say(format_args!(
+        "serving {} as virtio-fs tag {} on {}",
         config.dir.display(),
         config.tag,
         config.virtiofs.display()
-    );
+    ));
     // Not being started by systemd is no error.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 
