@@ -104,15 +104,36 @@ pub struct Row {
     pub results: Vec<Result<Figure, String>>,
 }
 
-/// Measures all cells for all entrants, `rounds` bursts each.
+/// Rounds before those that count: caches fill, threads start.
+const WARM_UP_ROUNDS: u32 = 1;
+
+/// How much to measure.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    /// Bursts of each entrant in each cell.
+    pub rounds: u32,
+    /// Only cells with this in their name.
+    pub only: Option<String>,
+}
+
+impl Extent {
+    /// Those of `cells` that are to be measured.
+    pub fn of<'c, C>(&self, cells: &'c [Cell<C>]) -> impl Iterator<Item = &'c Cell<C>> {
+        let only = self.only.clone().unwrap_or_default();
+        cells.iter().filter(move |cell| cell.name.contains(&only))
+    }
+}
+
+/// Measures cells for all entrants.
 pub fn hold<C: Contestant>(
     cells: &[Cell<C>],
     entrants: &mut [Entrant<C>],
-    rounds: u32,
+    extent: &Extent,
     mut progress: impl FnMut(&'static str),
 ) -> Vec<Row> {
-    cells
-        .iter()
+    let rounds = extent.rounds;
+    extent
+        .of(cells)
         .map(|cell| {
             progress(cell.name);
             hold_cell(cell, entrants, rounds)
@@ -122,14 +143,16 @@ pub fn hold<C: Contestant>(
 
 fn hold_cell<C: Contestant>(cell: &Cell<C>, entrants: &mut [Entrant<C>], rounds: u32) -> Row {
     let mut tallies: Vec<Result<Tally, String>> = vec![Ok(Tally::default()); entrants.len()];
-    for index in turns(entrants.len(), rounds) {
+    for (turn, index) in turns(entrants.len(), WARM_UP_ROUNDS + rounds).enumerate() {
+        let counts = turn >= WARM_UP_ROUNDS as usize * tallies.len();
         let (Some(entrant), Some(slot)) = (entrants.get_mut(index), tallies.get_mut(index)) else {
             continue;
         };
         // Who failed once is out: half a figure would be a wrong one.
         let Ok(tally) = slot else { continue };
         match run_burst(cell, &mut entrant.contestant) {
-            Ok(burst) => tally.add(&burst),
+            Ok(burst) if counts => tally.add(&burst),
+            Ok(_) => {}
             Err(error) => *slot = Err(error.to_string()),
         }
     }
@@ -316,22 +339,23 @@ mod tests {
                 },
             })
             .collect();
-        let rows = hold(&[CELL], &mut entrants, rounds, |_| {});
+        let extent = Extent { rounds, only: None };
+        let rows = hold(&[CELL], &mut entrants, &extent, |_| {});
         (log.take(), rows)
     }
 
     #[test]
     fn turns_go_there_and_back_and_shift() {
-        let (log, rows) = race("ABC", 4, '-');
+        let (log, rows) = race("ABC", 3, '-');
         assert_eq!(log, "ABCCBABCAACB");
         for result in &rows[0].results {
-            assert_eq!(result.as_ref().unwrap().bursts, 4);
+            assert_eq!(result.as_ref().unwrap().bursts, 3);
         }
     }
 
     #[test]
     fn one_failure_takes_only_its_entrant_out() {
-        let (log, rows) = race("AB", 3, 'B');
+        let (log, rows) = race("AB", 2, 'B');
         assert_eq!(log, "ABAA");
         assert!(rows[0].results[0].is_ok());
         assert_eq!(rows[0].results[1], Err("it broke".to_owned()));

@@ -118,7 +118,8 @@ pub fn describe() -> String {
     )
 }
 
-/// First line of what `program --version` says.
+/// What `program --version` says: the library's line from libfuse, the first one
+/// from others.
 pub fn version_of(program: &Path) -> String {
     let output = Command::new(program).arg("--version").output();
     let text = match output {
@@ -127,7 +128,9 @@ pub fn version_of(program: &Path) -> String {
         Err(error) => return format!("{}: {error}", program.display()),
     };
     let text = String::from_utf8_lossy(&text);
-    text.lines().next().unwrap_or("no version").to_owned()
+    let of_library = text.lines().find(|line| line.starts_with("FUSE library"));
+    let line = of_library.or(text.lines().next());
+    line.unwrap_or("no version").to_owned()
 }
 
 /// The type of the file system that holds `path`, as statfs(2) knows it.

@@ -3,6 +3,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::json;
+use sluice_lab::bench::contest::Extent;
 use sluice_lab::bench::error::{BenchError, Context};
 use sluice_lab::bench::fixture::Fixture;
 use sluice_lab::bench::machine::{self, Processors};
@@ -32,6 +33,10 @@ struct Cli {
     /// Few bursts: for trying things, not for figures to write down
     #[arg(long, global = true)]
     quick: bool,
+
+    /// Only cells with TEXT in their name
+    #[arg(long, value_name = "TEXT", global = true)]
+    cell: Option<String>,
 
     /// Where to make the share that is served [default: /dev/shm if it is a
     /// tmpfs, else the directory for temporary files]
@@ -109,13 +114,13 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     let mut tables = Vec::new();
     if cli.what != Some(What::Fuse) {
         let options = cli.raw_options();
-        tables.extend(raw::run(&programs, &fixture, &processors, options)?);
+        tables.extend(raw::run(&programs, &fixture, &processors, &options)?);
         interrupt::check()?;
         print(&tables, cli.everyone);
     }
     if cli.what != Some(What::Raw) {
-        let rounds = cli.rounds(MOUNTED_ROUNDS);
-        let mounted = mounted::run(&programs, &fixture, &processors, rounds)?;
+        let extent = cli.extent(MOUNTED_ROUNDS);
+        let mounted = mounted::run(&programs, &fixture, &processors, &extent)?;
         interrupt::check()?;
         print(&mounted, cli.everyone);
         tables.extend(mounted);
@@ -127,13 +132,20 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
 }
 
 impl Cli {
-    fn rounds(&self, usual: u32) -> u32 {
-        if self.quick { QUICK_ROUNDS } else { usual }
+    fn extent(&self, usual_rounds: u32) -> Extent {
+        Extent {
+            rounds: if self.quick {
+                QUICK_ROUNDS
+            } else {
+                usual_rounds
+            },
+            only: self.cell.clone(),
+        }
     }
 
     fn raw_options(&self) -> RawOptions {
         RawOptions {
-            rounds: self.rounds(RAW_ROUNDS),
+            extent: self.extent(RAW_ROUNDS),
             wait_mode: match self.wait {
                 Wait::Poll => WaitMode::Spin,
                 Wait::Event => WaitMode::Event,

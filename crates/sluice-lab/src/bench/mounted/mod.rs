@@ -3,7 +3,7 @@
 mod cells;
 mod mount;
 
-use super::contest::{self, Entrant, Role};
+use super::contest::{self, Entrant, Extent, Role};
 use super::error::BenchError;
 use super::fixture::Fixture;
 use super::machine::Processors;
@@ -78,12 +78,12 @@ pub fn run(
     programs: &Programs,
     fixture: &Fixture,
     processors: &Processors,
-    rounds: u32,
+    extent: &Extent,
 ) -> Result<Vec<Table>, BenchError> {
     GROUPS
         .iter()
         .enumerate()
-        .map(|(index, group)| run_group(group, index, programs, fixture, processors, rounds))
+        .map(|(index, group)| run_group(group, index, programs, fixture, processors, extent))
         .collect()
 }
 
@@ -93,9 +93,12 @@ fn run_group(
     programs: &Programs,
     fixture: &Fixture,
     processors: &Processors,
-    rounds: u32,
+    extent: &Extent,
 ) -> Result<Table, BenchError> {
-    let mut notes = vec![group.note.to_owned()];
+    let mut notes = vec![
+        group.note.to_owned(),
+        "default_permissions everywhere: only passthrough_ll could do without".to_owned(),
+    ];
     let mut entrants = Vec::new();
     let sluice = Program::Sluice {
         options: group.sluice_options,
@@ -119,7 +122,7 @@ fn run_group(
             Err(error) => notes.push(format!("{label} is missing: {error}")),
         }
     }
-    let rows = contest::hold(cells::CELLS, &mut entrants, rounds, |cell| {
+    let rows = contest::hold(cells::CELLS, &mut entrants, extent, |cell| {
         eprintln!("bench: /dev/fuse, {}: {cell}", group.title);
     });
     Ok(Table {

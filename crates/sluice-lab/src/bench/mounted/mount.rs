@@ -18,7 +18,8 @@ use std::process::Command;
 pub(super) enum Program {
     /// `sluice mount --export`, with these mount options.
     Sluice { options: &'static str },
-    /// libfuse's `passthrough_ll`, with these mount options.
+    /// libfuse's `passthrough_ll`, with these mount options, and the kernel's
+    /// permission checks that the others always have.
     PassthroughLl { options: &'static str },
     /// libfuse's `passthrough_hp --nopassthrough`, with these flags.
     PassthroughHp { flags: &'static [&'static str] },
@@ -35,7 +36,7 @@ impl Program {
             }
             Program::PassthroughLl { options } => {
                 let mut command = Command::new(programs.peer("passthrough_ll"));
-                let source = format!("source={},{options}", share.display());
+                let source = format!("source={},default_permissions,{options}", share.display());
                 command.args(["-f", "-o", &source]).arg(target);
                 command
             }

@@ -7,7 +7,7 @@ mod device;
 mod null_server;
 mod syscalls;
 
-use super::contest::{self, Entrant, Role};
+use super::contest::{self, Entrant, Extent, Role};
 use super::error::BenchError;
 use super::fixture::Fixture;
 use super::machine::Processors;
@@ -38,10 +38,10 @@ const VIRTIOFSD_SETTINGS: &[(&str, &[&str])] = &[
 ];
 
 /// How to measure.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct RawOptions {
-    /// Bursts of each entrant in each cell.
-    pub rounds: u32,
+    /// How much.
+    pub extent: Extent,
     /// How the driver waits for completions.
     pub wait_mode: WaitMode,
     /// Whether to count system calls, with strace.
@@ -56,7 +56,7 @@ pub fn run(
     programs: &Programs,
     fixture: &Fixture,
     processors: &Processors,
-    options: RawOptions,
+    options: &RawOptions,
 ) -> Result<Vec<Table>, BenchError> {
     let mut notes = vec![
         "one request at a time; READDIRPLUS in replies of 32 KiB; close is FLUSH (unless the \
@@ -71,7 +71,7 @@ pub fn run(
             .to_owned(),
     ];
     let mut entrants = start_all(programs, fixture, processors, options, &mut notes)?;
-    let rows = contest::hold(cells::CELLS, &mut entrants, options.rounds, |cell| {
+    let rows = contest::hold(cells::CELLS, &mut entrants, &options.extent, |cell| {
         eprintln!("bench: raw vhost-user: {cell}");
     });
     let mut tables = vec![Table {
@@ -81,7 +81,11 @@ pub fn run(
         rows,
     }];
     if options.count_syscalls {
-        tables.push(syscalls::count(cells::CELLS, &mut entrants, fixture));
+        tables.push(syscalls::count(
+            options.extent.of(cells::CELLS),
+            &mut entrants,
+            fixture,
+        ));
     }
     Ok(tables)
 }
@@ -90,7 +94,7 @@ fn start_all(
     programs: &Programs,
     fixture: &Fixture,
     processors: &Processors,
-    options: RawOptions,
+    options: &RawOptions,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Entrant<VirtioFs>>, BenchError> {
     let start = |program: &Program, number: usize| {

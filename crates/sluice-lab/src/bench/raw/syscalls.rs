@@ -17,13 +17,12 @@ use std::time::{Duration, Instant};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs one burst of every cell on every entrant under strace.
-pub(super) fn count(
-    cells: &[Cell<VirtioFs>],
+pub(super) fn count<'c>(
+    cells: impl Iterator<Item = &'c Cell<VirtioFs>>,
     entrants: &mut [Entrant<VirtioFs>],
     fixture: &Fixture,
 ) -> Table {
     let rows = cells
-        .iter()
         .map(|cell| {
             eprintln!("bench: system calls: {}", cell.name);
             let results = entrants.iter_mut().map(|entrant| {
