@@ -194,6 +194,16 @@ impl InodeTable {
         drop(gone);
     }
 
+    /// `ENOMEM` if one more node would be too many. To be asked before a node
+    /// is made that could then not be handed out; requests that run beside
+    /// each other may all be told yes.
+    pub(crate) fn require_room(&self) -> Result<()> {
+        match self.len.load(Ordering::Relaxed) < self.max_len {
+            true => Ok(()),
+            false => Err(Errno::ENOMEM),
+        }
+    }
+
     /// Counts one more node.
     fn charge(&self) -> Result<()> {
         let add = |len: u32| (len < self.max_len).then(|| len + 1);

@@ -11,7 +11,7 @@ use crate::inode_table::Inode;
 use crate::resolve::{self, Descriptors};
 use crate::service::ExportSession;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{AtFlags, Mode, linkat, makedev, mkdirat, mknodat, symlinkat, unlinkat};
+use rustix::fs::{AtFlags, Mode, OFlags, linkat, makedev, mkdirat, mknodat, symlinkat, unlinkat};
 use sluice_vfs::{
     CreateArgs, Created, Ctx, Device, Entry, Errno, FileType, Lookup, Name, NewNode, NodeId,
     OpenFlags, Result, SYMLINK_TARGET_MAX, UnixMode,
@@ -99,8 +99,8 @@ pub(crate) fn create(
     name: Name<'_>,
     args: &CreateArgs<'_>,
 ) -> Result<Created> {
-    if session.require_writable().is_err() {
-        return create_on_read_only(session, ctx, parent, name, args);
+    if let Err(refusal) = require_makeable(session) {
+        return create_nothing(session, ctx, parent, name, args, refusal);
     }
     for _ in 0..CREATE_ATTEMPTS {
         match create_new(session, ctx, parent, name, args) {
@@ -125,11 +125,14 @@ pub(crate) fn tmpfile(
     parent: NodeId,
     args: &CreateArgs<'_>,
 ) -> Result<Created> {
-    session.require_writable()?;
+    require_makeable(session)?;
     let room = session.handles.reserve()?;
     let dir = session.inode(parent)?;
+    // Here `O_EXCL` means that it is never to get a name.
+    let mut more = OFlags::empty();
+    more.set(OFlags::EXCL, args.flags.contains(OpenFlags::EXCLUSIVE));
     let fd = make_file(session, ctx, &dir, args, |dir, flags| {
-        resolve::create_unnamed(dir, flags, mode(&args.new))
+        resolve::create_unnamed(dir, flags | more, mode(&args.new))
     })?;
     hand_out(session, room, fd, args, None)
 }
@@ -149,15 +152,23 @@ fn create_new(
     hand_out(session, room, fd, args, Some((&dir, name)))
 }
 
-fn create_on_read_only(
+/// Whether a node may be made at all, and handed out then.
+fn require_makeable(session: &ExportSession) -> Result<()> {
+    session.require_writable()?;
+    session.inodes.require_room()
+}
+
+/// Opens what exists where nothing can be made because of `refusal`.
+fn create_nothing(
     session: &ExportSession,
     ctx: &Ctx<'_>,
     parent: NodeId,
     name: Name<'_>,
     args: &CreateArgs<'_>,
+    refusal: Errno,
 ) -> Result<Created> {
     match lookup(session, ctx, parent, name)? {
-        Lookup::Missing { .. } => Err(Errno::EROFS),
+        Lookup::Missing { .. } => Err(refusal),
         Lookup::Found(entry) => {
             session.inodes.forget(entry.node, 1);
             match args.flags.contains(OpenFlags::EXCLUSIVE) {
@@ -191,7 +202,7 @@ fn make_file(
     ctx: &Ctx<'_>,
     dir: &Inode,
     args: &CreateArgs<'_>,
-    open: impl Fn(BorrowedFd<'_>, rustix::fs::OFlags) -> Result<OwnedFd>,
+    open: impl Fn(BorrowedFd<'_>, OFlags) -> Result<OwnedFd>,
 ) -> Result<OwnedFd> {
     let dir_fd = dir.path_fd()?;
     // A file that is new needs neither emptying nor a fallback.
@@ -235,7 +246,7 @@ fn make(
     undo: AtFlags,
     act: impl FnOnce(BorrowedFd<'_>) -> Result<()>,
 ) -> Result<Entry> {
-    session.require_writable()?;
+    require_makeable(session)?;
     let dir = session.inode(parent)?;
     let dir_fd = dir.path_fd()?;
     {

@@ -35,6 +35,22 @@ fn a_session_that_knows_too_much_is_refused_alone() {
 }
 
 #[test]
+fn a_session_that_knows_too_much_makes_nothing() {
+    let share = limited(1, 100);
+    fs::write(share.path("known"), "abc").unwrap();
+    share.node("known");
+    let (s, root, new) = (share.s(), NodeId::ROOT, NewNode::with_perm(0o700));
+    let made = s.mkdir(&ROOT, root, name("d"), &new);
+    assert_eq!(errno(made), Errno::ENOMEM);
+    let made = s.symlink(&ROOT, root, name("l"), b"x", &new);
+    assert_eq!(errno(made), Errno::ENOMEM);
+    let made = share.create_as(&ROOT, root, "f", RDWR);
+    assert_eq!(errno(made), Errno::ENOMEM);
+    assert_eq!(fs::read_dir(share.path("")).unwrap().count(), 1);
+    share.create_as(&ROOT, root, "known", RDWR).unwrap();
+}
+
+#[test]
 fn a_session_with_too_many_handles_makes_and_empties_nothing() {
     let share = limited(100, 2);
     fs::write(share.path("f"), "abc").unwrap();

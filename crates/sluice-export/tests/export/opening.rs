@@ -178,6 +178,15 @@ fn an_unnamed_file_can_get_a_name() {
         }
         outcome => outcome.unwrap(),
     };
+    let flags = args.flags | OpenFlags::EXCLUSIVE;
+    let nameless = share
+        .s()
+        .tmpfile(&ROOT, NodeId::ROOT, &CreateArgs { flags, ..args })
+        .unwrap();
+    let linked = share
+        .s()
+        .link(&ROOT, nameless.entry.node, NodeId::ROOT, name("never"));
+    assert_eq!(errno(linked), Errno::ENOENT);
     share
         .write(made.entry.node, Some(made.opened.handle), 0, b"x")
         .unwrap();
