@@ -7,19 +7,19 @@ use std::sync::Arc;
 
 #[test]
 fn the_model_conforms() {
-    conforms(ModelPath, 230);
+    conforms(ModelPath, 580);
 }
 
 #[test]
 fn the_export_engine_conforms_on_the_disk() {
     let path = ExportPath::below("the disk", std::env::temp_dir());
-    conforms(path.expect("a temporary directory"), 200);
+    conforms(path.expect("a temporary directory"), 560);
 }
 
 #[test]
 fn the_export_engine_conforms_on_a_tmpfs() {
     let path = ExportPath::below("a tmpfs", PathBuf::from("/dev/shm"));
-    conforms(path.expect("a shared memory file system"), 200);
+    conforms(path.expect("a shared memory file system"), 560);
 }
 
 /// Runs all cases; at least `expected` of them have to be expressible, so

@@ -23,6 +23,13 @@ pub enum Said {
     Lock(WaitId, Result<()>),
 }
 
+impl Said {
+    /// Whether this is the end of a lock request.
+    pub fn settles(&self, wait: WaitId) -> bool {
+        matches!(self, Said::Lock(id, _) if *id == wait)
+    }
+}
+
 /// An [`EventSink`] that keeps everything in order.
 #[derive(Default)]
 pub struct Recorder {
@@ -58,8 +65,7 @@ impl Recorder {
     /// Waits for the end of a lock request.
     #[track_caller]
     pub fn settled(&self, wait: WaitId) -> Result<()> {
-        let is_it = |said: &Said| matches!(said, Said::Lock(id, _) if *id == wait);
-        match self.wait_for("that settles the lock", is_it) {
+        match self.wait_for("that settles the lock", |said| said.settles(wait)) {
             Said::Lock(_, result) => result,
             other => panic!("{other:?} settles no lock"),
         }
@@ -67,8 +73,7 @@ impl Recorder {
 
     /// How often a lock request was settled so far.
     pub fn settle_count(&self, wait: WaitId) -> usize {
-        let is_it = |said: &&Said| matches!(said, Said::Lock(id, _) if *id == wait);
-        self.lock().iter().filter(is_it).count()
+        self.lock().iter().filter(|said| said.settles(wait)).count()
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Said>> {

@@ -51,8 +51,13 @@ impl Path for ExportPath {
 }
 
 /// What the engine offers whatever it stands on. It publishes no changes and
-/// versions nothing, since nothing watches the host yet.
+/// versions nothing, since nothing watches the host yet; and the host has no
+/// way to ask about a flock.
 fn export_abilities() -> Needs {
-    let missing = HostAbilities::all() | Needs::EVENTS | Needs::STAMPS | Needs::SMALL_TREE;
-    Needs::all() - missing
+    Needs::all()
+        - HostAbilities::all()
+        - Needs::EVENTS
+        - Needs::STAMPS
+        - Needs::SMALL_TREE
+        - Needs::FLOCK_TEST
 }

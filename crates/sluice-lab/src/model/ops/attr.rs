@@ -36,8 +36,8 @@ impl Call<'_> {
         if is_chown || shrinks_rights || changes.kill_suidgid {
             inode.kill_suidgid();
         }
-        inode.uid = changes.uid.unwrap_or(inode.uid);
-        inode.gid = changes.gid.unwrap_or(inode.gid);
+        inode.uid = owner(changes.uid).unwrap_or(inode.uid);
+        inode.gid = owner(changes.gid).unwrap_or(inode.gid);
         if let Some(perm) = changes.perm {
             self.chmod(ino, perm & 0o7777)?;
         }
@@ -218,6 +218,11 @@ impl Call<'_> {
         inode.mtime = changes.mtime.map_or(inode.mtime, resolve);
         Ok(())
     }
+}
+
+/// An id to change to; all bits set means to leave it, as chown(2) has it.
+fn owner(id: Option<u32>) -> Option<u32> {
+    id.filter(|&id| id != u32::MAX)
 }
 
 fn check_time(time: SetTime) -> Result<()> {

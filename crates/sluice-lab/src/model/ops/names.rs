@@ -313,12 +313,7 @@ type Xattr = (Vec<u8>, Vec<u8>);
 
 /// Permission bits and ACLs of something new in `parent`: a default ACL takes
 /// the umask's place (acl(5), "object creation and default ACLs").
-fn apply_umask(
-    parent: &Inode,
-    file_type: FileType,
-    perm: u32,
-    umask: u32,
-) -> (u32, Vec<Xattr>) {
+fn apply_umask(parent: &Inode, file_type: FileType, perm: u32, umask: u32) -> (u32, Vec<Xattr>) {
     let default = parent.xattrs.get(acl::DEFAULT);
     let parsed = default.and_then(|value| Acl::parse(value).ok().flatten());
     let (Some(value), Some(mut acl)) = (default, parsed) else {
