@@ -260,7 +260,8 @@ pub trait Session: Send + Sync {
 
     // ---- content ---------------------------------------------------------
 
-    /// Reads up to `len` bytes at `offset` into `sink`; fewer only at the end.
+    /// Reads up to `len` bytes at `offset` into `sink`; fewer only at the end of
+    /// the file or for want of room. An error in the middle is the whole call's.
     fn read(
         &self,
         ctx: &Ctx<'_>,

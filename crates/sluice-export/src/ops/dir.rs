@@ -1,9 +1,10 @@
 //! Listing directories.
 
 use super::Target;
-use super::lookup::find;
+use super::lookup::{adopt, find};
 use crate::dir_cursor::DirCursor;
-use crate::inode_table::Inode;
+use crate::inode_table::{Inode, InodeKey};
+use crate::resolve;
 use crate::service::{ExportSession, File};
 use rustix::fd::AsFd;
 use rustix::fs::OFlags;
@@ -77,7 +78,7 @@ fn entry_for<'a>(
 ) -> DirEntry<'a> {
     let entry = match want {
         DirWant::Names => None,
-        DirWant::Entries(_) => full_entry(session, dir, found.name),
+        DirWant::Entries(_) => full_entry(session, dir, found),
     };
     let type_found = FileType::from_dirent_type(found.dirent_type);
     DirEntry {
@@ -94,10 +95,21 @@ fn entry_for<'a>(
 
 /// The entry with a reference taken. A name that went away, or for which
 /// there is no room, is still listed: asked for by itself, it gets its error.
-fn full_entry(session: &ExportSession, dir: &Inode, name: &[u8]) -> Option<Entry> {
+fn full_entry(session: &ExportSession, dir: &Inode, found: &Dirent<'_>) -> Option<Entry> {
     // `.` and `..` are no names.
-    let name = Name::new(name).ok()?;
-    find(session, dir, name).ok()
+    let name = Name::new(found.name).ok()?;
+    let likely = InodeKey {
+        ino: found.ino,
+        ..dir.key
+    };
+    // The number in the listing proves nothing, but tells the shorter way.
+    match session.inodes.knows(&likely) {
+        true => find(session, dir, name).ok(),
+        false => {
+            let fd = resolve::child(dir.path_fd().ok()?.as_fd(), name).ok()?;
+            adopt(session, fd).ok()
+        }
+    }
 }
 
 /// The number that peers see. What lies above the root is not theirs to know.

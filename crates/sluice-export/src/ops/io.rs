@@ -27,7 +27,8 @@ pub(crate) fn read(
             Ok(0) => break,
             Ok(count) => done += count,
             Err(Errno::EINTR) => {}
-            Err(_) if done > 0 => break,
+            // Not what came so far: peers take a short read for the end of the
+            // file, and fill their cache with zeros behind it.
             Err(errno) => return Err(errno),
         }
     }
