@@ -139,6 +139,7 @@ impl RunArgs {
             kind: self.machine,
             kernel: self.kernel,
             modules: self.modules,
+            lab_cache: None,
         };
         guest.memory_mib = self.memory;
         guest.workdir = self.workdir;

@@ -125,9 +125,7 @@ impl Guest {
     /// # Errors
     /// No machine on this host, a directory that cannot be served, and so on.
     pub fn start(&self, stdio: GuestStdio) -> Result<RunningGuest, Failure> {
-        let places = Places::from_environment();
-        let machine = self.machine.find(&places)?;
-        let busybox = busybox::load(&places)?;
+        let (machine, busybox) = find(&self.machine)?;
         let dir = private_dir()?;
         let shares = share::serve(&self.shares, self.root.as_ref(), dir.path())?;
         let nonce = nonce().map_err(|error| cannot_start(&error))?;
@@ -287,6 +285,22 @@ impl Write for Kept {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+impl MachineChoice {
+    /// What a guest would run on here, in words.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn probe(&self) -> Result<String, Failure> {
+        find(self).map(|(machine, _)| machine.describe())
+    }
+}
+
+/// The machine, and the content of a busybox.
+fn find(choice: &MachineChoice) -> Result<(Machine, Vec<u8>), Failure> {
+    let places = Places::of(choice);
+    Ok((choice.find(&places)?, busybox::load(&places)?))
 }
 
 /// For sockets and the machine's own files, for our eyes only. Its path is

@@ -137,20 +137,26 @@ impl RunningGuest {
     /// Whatever kept the guest from giving one. It has ended then too.
     pub fn wait(mut self) -> Result<u8, GuestError> {
         self.wait_until_ready()?;
-        if let Some(start) = self.start_input.take() {
-            start().map_err(|error| self.died(error.to_string()))?;
-        }
         let status = self.wait_for_exit()?;
         self.wait_for_end()?;
         Ok(status)
     }
 
-    /// Waits until the guest has mounted everything and starts the command;
-    /// its input is not touched before. [`wait`](Self::wait) does so too.
+    /// Waits until the guest has mounted everything and starts the command,
+    /// whose input is carried from now on. [`wait`](Self::wait) does so too.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
     pub fn wait_until_ready(&mut self) -> Result<(), GuestError> {
+        self.boot()?;
+        match self.start_input.take().map(|start| start()) {
+            Some(Err(error)) => Err(self.died(error.to_string())),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same without touching the input.
+    pub(super) fn boot(&mut self) -> Result<(), GuestError> {
         let limit = self
             .time_limit
             .map_or(self.boot_timeout, |limit| limit.min(self.boot_timeout));

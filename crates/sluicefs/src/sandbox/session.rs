@@ -37,7 +37,7 @@ pub fn run(mut guest: Guest) -> Result<ExitCode, Failure> {
     let mut running = guest.start(stdio)?;
     let signal = on_signals(running.stopper(), running.control())
         .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
-    let outcome = running.wait_until_ready().and_then(|()| {
+    let outcome = running.boot().and_then(|()| {
         // Until the guest is there, Ctrl-C is this process's.
         let _raw = is_interactive.then(RawTerminal::enter);
         running.wait()

@@ -18,20 +18,24 @@ pub struct MachineChoice {
     /// Where the kernel's modules are: a directory that `depmod` prepared, or
     /// one that has it as `RELEASE` or `lib/modules/RELEASE`.
     pub modules: Option<PathBuf>,
+    /// Where to look first: a directory that the project's `lab/prepare`
+    /// filled. `$SLUICE_LAB_CACHE` unless given.
+    pub lab_cache: Option<PathBuf>,
 }
 
 /// Where this host keeps programs and kernels.
 pub(in crate::sandbox) struct Places {
     /// The directories of `$PATH`.
     pub(in crate::sandbox) path: Vec<PathBuf>,
-    /// What `lab/prepare` filled (`$SLUICE_LAB_CACHE`); it comes first.
+    /// [`MachineChoice::lab_cache`]
     pub(in crate::sandbox) lab: Option<PathBuf>,
     /// The release of the running kernel.
     release: String,
 }
 
 impl Places {
-    pub(in crate::sandbox) fn from_environment() -> Self {
+    pub(in crate::sandbox) fn of(choice: &MachineChoice) -> Self {
+        let lab = choice.lab_cache.clone();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let release = rustix::system::uname()
             .release()
@@ -39,7 +43,7 @@ impl Places {
             .into_owned();
         Places {
             path: std::env::split_paths(&path).collect(),
-            lab: std::env::var_os("SLUICE_LAB_CACHE").map(PathBuf::from),
+            lab: lab.or_else(|| std::env::var_os("SLUICE_LAB_CACHE").map(PathBuf::from)),
             release,
         }
     }
@@ -230,7 +234,7 @@ mod tests {
         let choice = |kind| MachineChoice {
             kind,
             kernel: Some(file.clone()),
-            modules: None,
+            ..MachineChoice::default()
         };
         let error = |kind| choice(kind).find(&nowhere()).unwrap_err().to_string();
 
