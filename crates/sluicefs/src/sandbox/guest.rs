@@ -42,7 +42,7 @@ pub struct Guest {
     pub kernel_arguments: Vec<String>,
     /// From the start until everything is mounted.
     pub boot_timeout: Duration,
-    /// From the start until the command has ended; `None` is for ever.
+    /// For the command, once the guest is ready; `None` is for ever.
     pub time_limit: Option<Duration>,
     /// A file that gets what the guest's kernel says.
     pub console_log: Option<PathBuf>,

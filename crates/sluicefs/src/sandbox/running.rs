@@ -157,16 +157,14 @@ impl RunningGuest {
 
     /// The same without touching the input.
     pub(super) fn boot(&mut self) -> Result<(), GuestError> {
-        let limit = self
-            .time_limit
-            .map_or(self.boot_timeout, |limit| limit.min(self.boot_timeout));
+        let deadline = self.started.checked_add(self.boot_timeout);
         while !self.is_ready {
-            match self.next_event(Some(limit)) {
+            match self.next_event(deadline) {
                 Some(Event::Report(Report::Ready)) => self.is_ready = true,
                 Some(event) => self.unexpected(event)?,
                 None => {
                     return Err(GuestError::NotReady {
-                        limit,
+                        limit: self.boot_timeout,
                         machine: self.machine.clone(),
                         console: self.last_words(),
                     });
@@ -177,13 +175,15 @@ impl RunningGuest {
     }
 
     fn wait_for_exit(&mut self) -> Result<u8, GuestError> {
+        let ready = Instant::now();
+        let deadline = self.time_limit.and_then(|limit| ready.checked_add(limit));
         loop {
-            match self.next_event(self.time_limit) {
+            match self.next_event(deadline) {
                 Some(Event::Report(Report::Exit(status))) => return Ok(status),
                 Some(event) => self.unexpected(event)?,
                 None => {
                     return Err(GuestError::TimeLimit {
-                        limit: self.started.elapsed(),
+                        limit: ready.elapsed(),
                         console: self.last_words(),
                     });
                 }
@@ -194,10 +194,10 @@ impl RunningGuest {
     /// The status is known, and everything was written: only its delivery may
     /// still take time, as much as the readers like.
     fn wait_for_end(&mut self) -> Result<(), GuestError> {
-        let power_off = self.started.elapsed() + POWER_OFF;
+        let power_off = Instant::now() + POWER_OFF;
         while !self.is_over || self.carriers > 0 {
-            let limit = (!self.is_over).then_some(power_off);
-            match self.next_event(limit) {
+            let deadline = (!self.is_over).then_some(power_off);
+            match self.next_event(deadline) {
                 Some(Event::Over(_)) => self.is_over = true,
                 Some(Event::Stop) => return Err(GuestError::Stopped),
                 Some(Event::Delivered) => self.carriers = self.carriers.saturating_sub(1),
@@ -238,15 +238,15 @@ impl RunningGuest {
         }
     }
 
-    /// `None` when so much time has gone by since the start.
-    fn next_event(&self, limit: Option<Duration>) -> Option<Event> {
-        let received = match limit {
+    /// `None` when the time has come.
+    fn next_event(&self, deadline: Option<Instant>) -> Option<Event> {
+        let received = match deadline {
             None => self
                 .events
                 .recv()
                 .map_err(|_| RecvTimeoutError::Disconnected),
-            Some(limit) => {
-                let left = limit.saturating_sub(self.started.elapsed());
+            Some(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
                 self.events.recv_timeout(left)
             }
         };

@@ -151,7 +151,7 @@ fn serve_one(
             };
             (share::open(dir, &policy)?, policy.fuse_options())
         }
-        ShareSource::Service { service, options } => (service.clone(), options.clone()),
+        ShareSource::Service { service, options } => (service.clone(), *options),
         ShareSource::Socket { socket, tag } => {
             // The link's own path is short and has nothing that needs quoting.
             let target = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
