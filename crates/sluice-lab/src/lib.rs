@@ -2,6 +2,7 @@
 //!
 //! - [`model`]: a file service in memory, the executable specification.
 //! - [`conformance`]: cases that every path through Sluice has to pass.
+//! - [`fuse_client`]: a session on the far side of FUSE bytes, or of a ring.
 //! - [`bench`]: measurements, side by side with peers.
 //!
 //! Nothing in here is part of a release.
@@ -9,4 +10,5 @@
 
 pub mod bench;
 pub mod conformance;
+pub mod fuse_client;
 pub mod model;

@@ -59,8 +59,7 @@ pub struct World {
 }
 
 impl World {
-    /// A new session whose peer's kernel has checked permissions, as the
-    /// user that the tests run as.
+    /// A new session whose peer's kernel has checked permissions.
     #[track_caller]
     pub fn client(&self) -> Client {
         self.attach(AccessChecks::Peer, SessionLimits::default())
@@ -119,7 +118,7 @@ impl World {
                 assert!(features.contains(feature), "{feature:?} is announced");
             }
         }
-        Client::new(attached, events)
+        Client::new(attached, events, self.has(Needs::ROOT))
     }
 }
 

@@ -74,5 +74,7 @@ bitflags! {
         const READ_ONLY_TREE = 1 << 32;
         /// A tree with little space.
         const SMALL_TREE = 1 << 33;
+        /// All groups of a caller arrive with every operation.
+        const GROUPS = 1 << 34;
     }
 }

@@ -53,9 +53,7 @@ fn basic_attributes_are_filled(w: &World) {
     assert_eq!((attr.size, attr.nlink), (3, 1));
     assert!(attr.blksize >= 512, "{}", attr.blksize);
     assert!(attr.mtime.sec > 1_500_000_000 && attr.mtime.nsec < 1_000_000_000);
-    let uid = rustix::process::geteuid().as_raw();
-    let gid = rustix::process::getegid().as_raw();
-    assert_eq!((attr.uid, attr.gid), (uid, gid));
+    assert_eq!((attr.uid, attr.gid), (c.uid, c.gid));
 }
 
 fn birth_times_are_filled(w: &World) {

@@ -25,8 +25,8 @@ pub struct Client {
     pub events: Arc<Recorder>,
     /// Attributes of the root when the session was attached.
     pub root: Stat,
-    uid: u32,
-    gid: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
     groups: Vec<u32>,
     owner: LockOwner,
 }
@@ -56,13 +56,22 @@ pub struct Listed {
 }
 
 impl Client {
-    pub(super) fn new(attached: Attached, events: Arc<Recorder>) -> Self {
+    /// In the hands of the superuser where `is_root`, else of the user that
+    /// runs the tests.
+    pub(super) fn new(attached: Attached, events: Arc<Recorder>, is_root: bool) -> Self {
+        let (uid, gid) = match is_root {
+            true => (0, 0),
+            false => (
+                rustix::process::geteuid().as_raw(),
+                rustix::process::getegid().as_raw(),
+            ),
+        };
         Client {
             session: attached.session,
             events,
             root: attached.root,
-            uid: rustix::process::geteuid().as_raw(),
-            gid: rustix::process::getegid().as_raw(),
+            uid,
+            gid,
             groups: Vec::new(),
             owner: LockOwner(1),
         }
