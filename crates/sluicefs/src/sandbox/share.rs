@@ -102,26 +102,22 @@ pub(super) fn serve(
     root: Option<&GuestRoot>,
     dir: &Path,
 ) -> Result<Shares, Failure> {
-    let root = root.map(|root| (&root.source, Path::new("/"), root_options(root.writable)));
-    let others = shares.iter().map(|share| {
-        (
-            &share.source,
-            share.at.as_path(),
-            share_options(share.read_only),
-        )
-    });
+    let root = root.map(|root| (&root.source, Path::new("/"), Use::of_root(root)));
+    let others = shares
+        .iter()
+        .map(|share| (&share.source, share.at.as_path(), Use::of_share(share)));
     let mut served = Shares {
         attachments: Vec::new(),
         mounts: Vec::new(),
         _servers: Vec::new(),
     };
-    for (nth, (source, at, options)) in root.into_iter().chain(others).enumerate() {
+    for (nth, (source, at, purpose)) in root.into_iter().chain(others).enumerate() {
         let socket = dir.join(format!("fs{nth}"));
-        let (tag, server) = serve_one(source, &socket, nth, options != "rw")?;
+        let (tag, server) = serve_one(source, &socket, nth, purpose)?;
         served.mounts.push(Mount {
             tag: tag.clone(),
             at: at.to_owned(),
-            options,
+            options: purpose.mount_options(),
         });
         served.attachments.push(Attachment { socket, tag });
         served._servers.extend(server);
@@ -129,26 +125,67 @@ pub(super) fn serve(
     Ok(served)
 }
 
-fn root_options(writable: bool) -> &'static str {
-    if writable { "rw" } else { "ro,x-overlay" }
+/// What the guest does with a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    ReadWrite,
+    ReadOnly,
+    /// It lies under an overlay that takes the changes.
+    Lower,
 }
 
-fn share_options(read_only: bool) -> &'static str {
-    if read_only { "ro" } else { "rw" }
+impl Use {
+    fn of_root(root: &GuestRoot) -> Self {
+        if root.writable {
+            Use::ReadWrite
+        } else {
+            Use::Lower
+        }
+    }
+
+    fn of_share(share: &GuestShare) -> Self {
+        if share.read_only {
+            Use::ReadOnly
+        } else {
+            Use::ReadWrite
+        }
+    }
+
+    fn mount_options(self) -> &'static str {
+        match self {
+            Use::ReadWrite => "rw",
+            Use::ReadOnly => "ro",
+            Use::Lower => "ro,x-overlay",
+        }
+    }
+
+    fn policy(self, given: &SharePolicy) -> SharePolicy {
+        SharePolicy {
+            read_only: given.read_only || self != Use::ReadWrite,
+            ..given.clone()
+        }
+    }
+
+    /// An overlay refuses directories that are about to be mounted over, which
+    /// is what an announced mount of the host's looks like
+    /// (`ovl_dentry_weird()` in Linux).
+    fn options(self, given: ServeOptions) -> ServeOptions {
+        ServeOptions {
+            announce_submounts: given.announce_submounts && self != Use::Lower,
+            ..given
+        }
+    }
 }
 
 fn serve_one(
     source: &ShareSource,
     at: &Path,
     nth: usize,
-    read_only: bool,
+    purpose: Use,
 ) -> Result<(String, Option<Serving>), Failure> {
     let (service, options) = match source {
         ShareSource::Directory { dir, policy } => {
-            let policy = SharePolicy {
-                read_only: policy.read_only || read_only,
-                ..policy.clone()
-            };
+            let policy = purpose.policy(policy);
             (share::open(dir, &policy)?, policy.fuse_options())
         }
         ShareSource::Service { service, options } => (service.clone(), *options),
@@ -160,6 +197,6 @@ fn serve_one(
         }
     };
     let tag: Tag = format!("sluice{nth}").parse().map_err(Failure::new)?;
-    let server = Serving::start(service, at, &tag, options)?;
+    let server = Serving::start(service, at, &tag, purpose.options(options))?;
     Ok((tag.as_str().to_owned(), Some(server)))
 }

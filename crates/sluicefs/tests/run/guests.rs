@@ -228,6 +228,25 @@ fn root_stays(kind: MachineKind) {
 }
 
 #[test]
+fn the_hosts_own_root_is_a_root() {
+    // It has mounts below it, and none of them is in the way.
+    let name = format!("sluice-test-{}", std::process::id());
+    let Some(guest) = uml(&format!(
+        "echo new >/etc/{name} && cat /etc/{name} /proc/1/comm"
+    )) else {
+        return;
+    };
+    let output = guest.root("/").output("").unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "new\ninit\n",
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(!std::path::Path::new("/etc").join(name).exists());
+}
+
+#[test]
 fn a_writable_root_takes_changes() {
     let Some(guest) = uml("echo guest >/etc/hostname; mount") else {
         return;
