@@ -21,23 +21,23 @@ const MIB: usize = 1 << 20;
 
 /// All cells, in the order of the table.
 pub(super) const CELLS: &[Cell<Mount>] = &[
-    alone("stat", |mount, meter| {
+    timed("stat", |mount, meter| {
         meter.each(BURST, |_| stat(mount, Fixture::PLAIN))
     }),
-    alone("stat, missing", |mount, meter| {
+    timed("stat, missing", |mount, meter| {
         meter.each(BURST, |_| stat_missing(mount))
     }),
-    alone("open + close", |mount, meter| {
+    timed("open + close", |mount, meter| {
         meter.each(BURST, |_| open_and_close(mount))
     }),
-    alone("create + unlink", |mount, meter| {
+    timed("create + unlink", |mount, meter| {
         meter.each(BURST, |_| create_and_unlink(mount, 0))
     }),
-    alone("pread 4K", |mount, meter| {
+    timed("pread 4K", |mount, meter| {
         let file = mount.open(Fixture::DATA, OFlags::RDONLY)?;
         meter.each(BURST, |index| read_small(&file, index))
     }),
-    alone("pwrite 4K", |mount, meter| {
+    timed("pwrite 4K", |mount, meter| {
         let file = mount.open(Fixture::DATA, OFlags::RDWR)?;
         meter.each(BURST, |index| write_small(&file, index))
     }),
@@ -51,28 +51,28 @@ pub(super) const CELLS: &[Cell<Mount>] = &[
         let file = mount.open(Fixture::BIG, OFlags::RDWR)?;
         meter.span(|| write_through(&file))
     }),
-    alone("readdir, per entry", |mount, meter| {
+    timed("readdir, per entry", |mount, meter| {
         meter.span(|| list(mount, |_, _| Ok(())))
     }),
-    alone("ls -l, per entry", |mount, meter| {
+    timed("ls -l, per entry", |mount, meter| {
         meter.span(|| list(mount, stat_entry))
     }),
-    together("stat, 4 threads", |mount, meter| {
+    timed("stat, 4 threads", |mount, meter| {
         on_threads(meter, |_, _| stat(mount, Fixture::PLAIN))
     }),
-    together("open + close, 4 threads", |mount, meter| {
+    timed("open + close, 4 threads", |mount, meter| {
         on_threads(meter, |_, _| open_and_close(mount))
     }),
-    together("create + unlink, 4 threads", |mount, meter| {
+    timed("create + unlink, 4 threads", |mount, meter| {
         on_threads(meter, |thread, _| create_and_unlink(mount, thread))
     }),
-    together("pread 4K, 4 threads", |mount, meter| {
+    timed("pread 4K, 4 threads", |mount, meter| {
         let file = mount.open(Fixture::DATA, OFlags::RDONLY)?;
         on_threads(meter, |thread, index| {
             read_small(&file, index + thread * BURST)
         })
     }),
-    together("pwrite 4K, 4 threads", |mount, meter| {
+    timed("pwrite 4K, 4 threads", |mount, meter| {
         let file = mount.open(Fixture::DATA, OFlags::RDWR)?;
         on_threads(meter, |thread, index| {
             write_small(&file, index + thread * BURST)
@@ -82,23 +82,20 @@ pub(super) const CELLS: &[Cell<Mount>] = &[
 
 type Burst = fn(&mut Mount, &mut Meter) -> Result<(), BenchError>;
 
-const fn alone(name: &'static str, burst: Burst) -> Cell<Mount> {
-    cell(name, Unit::Operation, Placement::Apart, burst)
+const fn timed(name: &'static str, burst: Burst) -> Cell<Mount> {
+    cell(name, Unit::Operation, burst)
 }
 
 const fn sequential(name: &'static str, burst: Burst) -> Cell<Mount> {
-    cell(name, Unit::Bandwidth(MIB as u64), Placement::Apart, burst)
+    cell(name, Unit::Bandwidth(MIB as u64), burst)
 }
 
-const fn together(name: &'static str, burst: Burst) -> Cell<Mount> {
-    cell(name, Unit::Operation, Placement::Free, burst)
-}
-
-const fn cell(name: &'static str, unit: Unit, placement: Placement, burst: Burst) -> Cell<Mount> {
+/// Nobody ties the programs on a mount to processors: neither do these cells.
+const fn cell(name: &'static str, unit: Unit, burst: Burst) -> Cell<Mount> {
     Cell {
         name,
         unit,
-        placement,
+        placement: Placement::Free,
         burst,
     }
 }

@@ -98,6 +98,7 @@ fn run_group(
     let mut notes = vec![
         group.note.to_owned(),
         "default_permissions everywhere: only passthrough_ll could do without".to_owned(),
+        "processors are left to the scheduler, as on a user's machine".to_owned(),
     ];
     let mut entrants = Vec::new();
     let sluice = Program::Sluice {
