@@ -29,7 +29,8 @@ pub struct RunArgs {
     shares: Vec<ShareArg>,
 
     /// Take a host directory as the guest's root; changes stay in the guest's
-    /// memory unless :rw lets them through [default: a root with busybox alone]
+    /// memory unless :rw lets them through, mount points of shares too
+    /// [default: a root with busybox alone]
     #[arg(long, value_name = "DIR[:rw]", value_parser = OsStringValueParser::new().try_map(|text| parse_root(&text)))]
     root: Option<RootArg>,
 
@@ -80,7 +81,7 @@ const AFTER_HELP: &str = "\
 Examples:
   sluice run --share . -- ls -l
   sluice run --root / --share . -- make test
-  tar c src | sluice run --share /tmp/out:/out -- tar x
+  echo 'uname -a' | sluice run
 
 Exit status:
   that of the command; 128 and the number of a signal that ended it

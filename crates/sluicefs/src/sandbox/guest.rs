@@ -134,9 +134,10 @@ impl Guest {
         let (command, launch) = self
             .wire(&machine, dir, shares, initramfs, &stdio)
             .map_err(|error| cannot_start(&error))?;
-        launch
-            .go(command, nonce, stdio, log)
-            .map_err(|error| cannot_start(&error).advise(machine.describe()))
+        launch.go(command, nonce, stdio, log).map_err(|error| {
+            let machine = machine.describe();
+            Failure::new(format!("cannot start {machine}: {}", system_words(&error)))
+        })
     }
 
     /// Runs it to the end with `input`, and returns what it printed.

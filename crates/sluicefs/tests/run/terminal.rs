@@ -91,7 +91,9 @@ fn a_shell_in_a_guest_has_a_terminal() {
     }
     let share = tempdir().unwrap();
     let command = format!(
-        "stty rows 33 cols 101; stty -g >{0}/before; $SLUICE run --machine uml --share {0}:/share
+        "stty rows 33 cols 101; stty -g >{0}/before; mkfifo {0}/resize
+         (read -r size <{0}/resize; stty $size </dev/tty) &
+         $SLUICE run --machine uml --share {0}:/share
          status=$?; stty -g >{0}/after; exit $status",
         share.path().display()
     );
@@ -103,6 +105,10 @@ fn a_shell_in_a_guest_has_a_terminal() {
     session.sees("33 101");
     session.sees("/dev/ttyS0");
     session.sees("on vt100");
+    std::fs::write(share.path().join("resize"), "rows 44 cols 99\n").unwrap();
+    session.presses(b"until stty size | grep '44 99'; do :; done\n");
+    session.sees("\n44 99\r\n");
+    session.sees("/share # ");
     // Ctrl-C is the guest's. Before the command has the terminal it would be the shell's.
     session.presses(b"sh -c 'echo running; exec sleep 1000'\n");
     session.sees("running\r\n");
