@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{run, status_and_line, text};
+use common::{run, sluice, status_and_line, text};
 
 /// Usage errors: status 2, and the line names the culprit and the help to read.
 #[test]
@@ -107,6 +107,9 @@ fn a_mount_point_that_is_not_there_is_one_line_and_status_1() {
             let (status, line) = status_and_line(&run(&mount));
             assert_eq!(status, 1, "{line}");
             assert!(line.contains(text(path)) && line.contains(why), "{line}");
+            // Not said twice when the background process keeps its stderr.
+            let logged = sluice(&mount).env("RUST_LOG", "error").output().unwrap();
+            assert_eq!(status_and_line(&logged), (1, line));
         }
     }
 }

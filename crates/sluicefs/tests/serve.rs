@@ -121,6 +121,25 @@ fn systemd_is_told_when_it_is_ready() {
 }
 
 #[test]
+fn nobody_has_to_read_what_it_says() {
+    let (dir, socket) = directory();
+    let notify = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&notify).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let arguments = ["serve", text(dir.path()), "--virtiofs", text(&socket)];
+    let mut command = sluice(&arguments);
+    command.env("NOTIFY_SOCKET", &notify).stderr(writer);
+    let mut server = Daemon(command.spawn().unwrap());
+    let mut message = [0; 64];
+    manager.recv(&mut message).unwrap();
+    drop(connect(&socket));
+    server.signal(Signal::TERM);
+    assert_eq!(server.status(), 0);
+}
+
+#[test]
 fn rust_log_makes_it_talk() {
     let (dir, socket) = directory();
     let mut command = sluice(&["serve", text(dir.path()), "--virtiofs", text(&socket)]);
