@@ -2,6 +2,7 @@
 //! descriptors.
 
 use super::{Lines, Speech, Wiring};
+use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 use std::path::Path;
 use std::process::Command;
 
@@ -42,7 +43,22 @@ pub(super) fn command(kernel: &Path, wiring: &Wiring<'_>) -> Command {
         command.arg(format!("virtio_uml.device={socket}:{VIRTIO_ID_FS}"));
     }
     command.args(wiring.kernel_arguments);
+    // Its own choice for the file that is the guest's memory is /dev/shm, which
+    // containers have small and not executable.
+    let has_choice = ["TMPDIR", "TMP", "TEMP"]
+        .map(std::env::var_os)
+        .iter()
+        .any(Option::is_some);
+    if !has_choice && !statvfs("/dev/shm").is_ok_and(|shm| can_hold(&shm, wiring.memory_mib)) {
+        command.env("TMPDIR", "/tmp");
+    }
     command
+}
+
+fn can_hold(file_system: &StatVfs, memory_mib: u32) -> bool {
+    let free_bytes = file_system.f_bavail.saturating_mul(file_system.f_frsize);
+    !file_system.f_flag.contains(StatVfsMountFlags::NOEXEC)
+        && free_bytes >= u64::from(memory_mib) << 20
 }
 
 pub(super) fn lines(on_terminal: bool) -> Lines {
@@ -57,5 +73,24 @@ pub(super) fn lines(on_terminal: bool) -> Lines {
                 stderr: "/dev/ttyS2",
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_goes_where_it_fits_and_can_run() {
+        let mut shm = statvfs("/proc").unwrap();
+        shm.f_flag = StatVfsMountFlags::empty();
+        (shm.f_frsize, shm.f_bavail) = (4096, 64 * 256);
+        assert!(can_hold(&shm, 64));
+        assert!(!can_hold(&shm, 65));
+        shm.f_flag = StatVfsMountFlags::NOEXEC;
+        assert!(!can_hold(&shm, 64));
+        shm.f_flag = StatVfsMountFlags::empty();
+        (shm.f_frsize, shm.f_bavail) = (u64::MAX, u64::MAX);
+        assert!(can_hold(&shm, u32::MAX));
     }
 }
