@@ -1,7 +1,9 @@
 # Everything a developer needs is behind these targets; each does its own set-up first.
 
 LAB := $(CURDIR)/lab
-export SLUICE_LAB_CACHE ?= $(LAB)/cache
+SLUICE_LAB_CACHE ?= $(LAB)/cache
+# Absolute: tests run in folders of their own.
+export override SLUICE_LAB_CACHE := $(abspath $(SLUICE_LAB_CACHE))
 CARGO ?= cargo
 
 # Test programs run as root, for mounts, ownership and devices; building stays with the user.
@@ -16,7 +18,7 @@ help: ## This list
 
 run: lab ## A Linux guest with a shared directory (DIR=path), or a tour when there is no terminal
 	$(CARGO) build --release --locked -p sluicefs
-	$(ROOT) $(LAB)/run $(or $(CARGO_TARGET_DIR),target)/release/sluice $(DIR)
+	$(ROOT) $(LAB)/run $(or $(CARGO_TARGET_DIR),target)/release/sluice "$(DIR)"
 
 test: check lab ## Every test, real guests included
 	$(LAB)/check-guests
@@ -34,7 +36,7 @@ bench: lab ## Measurements, interleaved with virtiofsd and libfuse's examples
 	$(AS_ROOT) $(CARGO) run --release --locked -p sluice-lab --bin bench
 
 lab: ## Guests and peers for the above, downloaded once into lab/cache
-	@$(LAB)/prepare
+	@"$(LAB)/prepare"
 
 toolchain:
 	@$(CARGO) fmt --version >/dev/null 2>&1 || rustup component add rustfmt
@@ -44,4 +46,4 @@ clean: ## Removes what was built
 	$(CARGO) clean
 
 clean-lab: ## Removes the downloaded guests and peers
-	rm -rf $(SLUICE_LAB_CACHE)
+	rm -rf "$(SLUICE_LAB_CACHE)"
