@@ -35,7 +35,9 @@ pub fn fuzz_request(data: &[u8]) {
     }
     if let Ok(notification) = decode_notification(data) {
         let len = encode_notification(&notification, &mut buf).expect("it came from less");
-        assert_eq!(buf.get(..len), Some(data));
+        // Padding in the head of a list is not kept.
+        let again = decode_notification(buf.get(..len).unwrap_or_default());
+        assert_eq!(again, Ok(notification));
     }
     assert!(Dirents(data).count() <= data.len());
     assert!(Direntpluses(data).count() <= data.len());
