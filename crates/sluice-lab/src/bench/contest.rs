@@ -32,14 +32,14 @@ pub trait Contestant {
     /// Of the server's processor time.
     fn cpu_clock(&self) -> CpuClock;
 
-    /// Places driver and server on processors for a cell.
+    /// Places driver and server on processors.
     ///
     /// # Errors
     /// When the kernel refuses.
     fn place(&mut self, placement: Placement) -> Result<(), BenchError>;
 }
 
-/// Which processors a cell uses.
+/// Which processors are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// The driver on one, the server on another.
@@ -76,8 +76,6 @@ pub struct Cell<C> {
     pub name: &'static str,
     /// How its figures are shown.
     pub unit: Unit,
-    /// Which processors it uses.
-    pub placement: Placement,
     /// Runs one burst.
     pub burst: fn(&mut C, &mut Meter) -> Result<(), BenchError>,
 }
@@ -114,6 +112,8 @@ pub struct Extent {
     pub rounds: u32,
     /// Only cells with this in their name.
     pub only: Option<String>,
+    /// On which processors.
+    pub placement: Placement,
 }
 
 impl Extent {
@@ -131,17 +131,17 @@ pub fn hold<C: Contestant>(
     extent: &Extent,
     mut progress: impl FnMut(&'static str),
 ) -> Vec<Row> {
-    let rounds = extent.rounds;
     extent
         .of(cells)
         .map(|cell| {
             progress(cell.name);
-            hold_cell(cell, entrants, rounds)
+            hold_cell(cell, entrants, extent)
         })
         .collect()
 }
 
-fn hold_cell<C: Contestant>(cell: &Cell<C>, entrants: &mut [Entrant<C>], rounds: u32) -> Row {
+fn hold_cell<C: Contestant>(cell: &Cell<C>, entrants: &mut [Entrant<C>], extent: &Extent) -> Row {
+    let rounds = extent.rounds;
     let mut tallies: Vec<Result<Tally, String>> = vec![Ok(Tally::default()); entrants.len()];
     for (turn, index) in turns(entrants.len(), WARM_UP_ROUNDS + rounds).enumerate() {
         let counts = turn >= WARM_UP_ROUNDS as usize * tallies.len();
@@ -150,7 +150,7 @@ fn hold_cell<C: Contestant>(cell: &Cell<C>, entrants: &mut [Entrant<C>], rounds:
         };
         // Who failed once is out: half a figure would be a wrong one.
         let Ok(tally) = slot else { continue };
-        match run_burst(cell, &mut entrant.contestant) {
+        match run_burst(cell, &mut entrant.contestant, extent.placement) {
             Ok(burst) if counts => tally.add(&burst),
             Ok(_) => {}
             Err(error) => *slot = Err(error.to_string()),
@@ -181,9 +181,13 @@ fn turns(entrants: usize, rounds: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-fn run_burst<C: Contestant>(cell: &Cell<C>, contestant: &mut C) -> Result<Meter, BenchError> {
+fn run_burst<C: Contestant>(
+    cell: &Cell<C>,
+    contestant: &mut C,
+    placement: Placement,
+) -> Result<Meter, BenchError> {
     interrupt::check()?;
-    contestant.place(cell.placement)?;
+    contestant.place(placement)?;
     let mut meter = Meter::new(contestant.cpu_clock());
     (cell.burst)(contestant, &mut meter)?;
     Ok(meter)
@@ -315,7 +319,6 @@ mod tests {
     const CELL: Cell<Fake> = Cell {
         name: "nothing",
         unit: Unit::Operation,
-        placement: Placement::Apart,
         burst: |fake, meter| {
             fake.log.borrow_mut().push(fake.name);
             if fake.fails {
@@ -339,7 +342,11 @@ mod tests {
                 },
             })
             .collect();
-        let extent = Extent { rounds, only: None };
+        let extent = Extent {
+            rounds,
+            only: None,
+            placement: Placement::Apart,
+        };
         let rows = hold(&[CELL], &mut entrants, &extent, |_| {});
         (log.take(), rows)
     }

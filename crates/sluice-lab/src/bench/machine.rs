@@ -76,7 +76,7 @@ impl Processors {
         if driver == server {
             format!("driver and server share CPU {driver}: figures hold both")
         } else {
-            format!("driver on CPU {driver}, server on CPU {server}")
+            format!("apart: driver on CPU {driver}, server on CPU {server}")
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::json;
-use sluice_lab::bench::contest::Extent;
+use sluice_lab::bench::contest::{Extent, Placement};
 use sluice_lab::bench::error::{BenchError, Context};
 use sluice_lab::bench::fixture::Fixture;
 use sluice_lab::bench::machine::{self, Processors};
@@ -63,6 +63,11 @@ struct Cli {
     #[arg(long, value_enum, default_value_t = Wait::Poll, global = true)]
     wait: Wait,
 
+    /// Tie mounts to one processor and what uses them to another, as the raw
+    /// measurements always are; usually the scheduler decides
+    #[arg(long, global = true)]
+    apart: bool,
+
     /// Also count the servers' system calls with strace (raw)
     #[arg(long, global = true)]
     syscalls: bool,
@@ -119,7 +124,11 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         print(&tables, cli.everyone);
     }
     if cli.what != Some(What::Raw) {
-        let extent = cli.extent(MOUNTED_ROUNDS);
+        let placement = match cli.apart {
+            true => Placement::Apart,
+            false => Placement::Free,
+        };
+        let extent = cli.extent(MOUNTED_ROUNDS, placement);
         let mounted = mounted::run(&programs, &fixture, &processors, &extent)?;
         interrupt::check()?;
         print(&mounted, cli.everyone);
@@ -132,7 +141,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
 }
 
 impl Cli {
-    fn extent(&self, usual_rounds: u32) -> Extent {
+    fn extent(&self, usual_rounds: u32, placement: Placement) -> Extent {
         Extent {
             rounds: if self.quick {
                 QUICK_ROUNDS
@@ -140,12 +149,13 @@ impl Cli {
                 usual_rounds
             },
             only: self.cell.clone(),
+            placement,
         }
     }
 
     fn raw_options(&self) -> RawOptions {
         RawOptions {
-            extent: self.extent(RAW_ROUNDS),
+            extent: self.extent(RAW_ROUNDS, Placement::Apart),
             wait_mode: match self.wait {
                 Wait::Poll => WaitMode::Spin,
                 Wait::Event => WaitMode::Event,

@@ -1,7 +1,7 @@
 //! What is measured on a mount.
 
 use super::mount::Mount;
-use crate::bench::contest::{Cell, Meter, Placement, Unit};
+use crate::bench::contest::{Cell, Meter, Unit};
 use crate::bench::error::{BenchError, Context};
 use crate::bench::fixture::{BIG_LEN, DATA_LEN, Fixture, MANY_FILES};
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, RawDir, StatxFlags};
@@ -90,14 +90,8 @@ const fn sequential(name: &'static str, burst: Burst) -> Cell<Mount> {
     cell(name, Unit::Bandwidth(MIB as u64), burst)
 }
 
-/// Nobody ties the programs on a mount to processors: neither do these cells.
 const fn cell(name: &'static str, unit: Unit, burst: Burst) -> Cell<Mount> {
-    Cell {
-        name,
-        unit,
-        placement: Placement::Free,
-        burst,
-    }
+    Cell { name, unit, burst }
 }
 
 /// Runs `operation(thread, index)` a burst's times on each thread, as one span.

@@ -3,7 +3,7 @@
 mod cells;
 mod mount;
 
-use super::contest::{self, Entrant, Extent, Role};
+use super::contest::{self, Entrant, Extent, Placement, Role};
 use super::error::BenchError;
 use super::fixture::Fixture;
 use super::machine::Processors;
@@ -98,7 +98,11 @@ fn run_group(
     let mut notes = vec![
         group.note.to_owned(),
         "default_permissions everywhere: only passthrough_ll could do without".to_owned(),
-        "processors are left to the scheduler, as on a user's machine".to_owned(),
+        match extent.placement {
+            Placement::Free => "processors are left to the scheduler, as on a user's machine",
+            Placement::Apart => "programs on one processor, the server on another",
+        }
+        .to_owned(),
     ];
     let mut entrants = Vec::new();
     let sluice = Program::Sluice {

@@ -2,7 +2,7 @@
 
 use super::client::{Client, ROOT};
 use super::device::VirtioFs;
-use crate::bench::contest::{Cell, Meter, Placement, Unit};
+use crate::bench::contest::{Cell, Meter, Unit};
 use crate::bench::error::BenchError;
 use crate::bench::fixture::{DATA_LEN, Fixture, MANY_FILES, file_name};
 
@@ -69,7 +69,6 @@ const fn cell(
     Cell {
         name,
         unit: Unit::Operation,
-        placement: Placement::Apart,
         burst,
     }
 }
