@@ -11,7 +11,7 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$(PATH)")
 HOST := $(shell uname -m | tr a-z A-Z)_UNKNOWN_LINUX_GNU
 AS_ROOT := $(if $(ROOT),CARGO_TARGET_$(HOST)_RUNNER='$(ROOT)')
 
-.PHONY: help run test check lab bench toolchain clean clean-lab
+.PHONY: help run test check lab bench fuzz toolchain clean clean-lab
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -29,11 +29,15 @@ check: lab toolchain ## Formatting, lints, scripts and the direction of imports
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check-deps
 	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests run common.sh debian.sh
+	shellcheck fuzz/run
 	shellcheck -s dash -e SC1091 crates/sluicefs/src/sandbox/guest/init
 
-bench: lab ## Measurements, interleaved with virtiofsd and libfuse's examples
+bench: lab ## Measurements beside virtiofsd and libfuse's examples (BENCH=--help lists options)
 	$(CARGO) build --release --locked -p sluicefs
-	$(AS_ROOT) $(CARGO) run --release --locked -p sluice-lab --bin bench
+	$(AS_ROOT) $(CARGO) run --release --locked -p sluice-lab --bin bench -- $(BENCH)
+
+fuzz: ## Each fuzz target for a minute (SECONDS_EACH=60)
+	fuzz/run
 
 lab: ## Guests and peers for the above, downloaded once into lab/cache
 	@"$(LAB)/prepare"
