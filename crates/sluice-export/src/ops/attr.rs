@@ -48,6 +48,10 @@ pub(crate) fn setattr(
         .map(|id| options.gid_map.to_host(id))
         .transpose()?;
     let times = times_of(changes)?;
+    if changes.perm.is_some() && inode.file_type == FileType::Symlink {
+        // Before anything is changed that was asked for with it.
+        return Err(Errno::EOPNOTSUPP);
+    }
     if let Some(size) = changes.size {
         set_size(session, ctx, (&inode, handle), size, changes.kill_suidgid)?;
     }

@@ -71,7 +71,12 @@ pub(crate) fn copy_range(
         let chunk = (copy.len - done).min(COPY_CHUNK_BYTES) as usize;
         let copied = copy_file_range(from.fd(), Some(&mut at.0), to.fd(), Some(&mut at.1), chunk);
         match copied {
-            Ok(0) => break None,
+            // Short at the end of the source. Asking again could find more
+            // there: what this very copy has appended to the same file.
+            Ok(count) if count < chunk => {
+                done += count as u64;
+                break None;
+            }
             Ok(count) => done += count as u64,
             Err(rustix::io::Errno::INTR) => {}
             Err(errno) => break Some(errno.into()),
