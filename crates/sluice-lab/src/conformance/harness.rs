@@ -2,10 +2,7 @@
 
 use super::client::Client;
 use super::needs::Needs;
-use super::recorder::Recorder;
-use sluice_vfs::{
-    AccessChecks, AttachOptions, EventSink, Features, FileService, Peer, SessionLimits,
-};
+use sluice_vfs::{AccessChecks, Features, FileService, SessionLimits};
 use std::any::Any;
 use std::cell::RefCell;
 use std::fmt;
@@ -91,20 +88,8 @@ impl World {
 
     #[track_caller]
     fn attach(&self, checks: AccessChecks, limits: SessionLimits) -> Client {
-        let events = Arc::new(Recorder::default());
-        let attached = self
-            .tree
-            .service
-            .attach(AttachOptions {
-                peer: Peer {
-                    label: "conformance".to_owned(),
-                    checks,
-                },
-                export: b"",
-                events: Arc::clone(&events) as Arc<dyn EventSink>,
-                limits,
-            })
-            .expect("attaching works");
+        let service = self.tree.service.as_ref();
+        let client = Client::attach(service, checks, limits, self.has(Needs::ROOT));
         let expected = [
             (Needs::LOCKS, Features::LOCKS),
             (Needs::TMPFILE, Features::TMPFILE),
@@ -114,11 +99,11 @@ impl World {
         ];
         for (need, feature) in expected {
             if self.has(need) {
-                let features = attached.features;
-                assert!(features.contains(feature), "{feature:?} is announced");
+                let is_announced = client.features.contains(feature);
+                assert!(is_announced, "{feature:?} is announced");
             }
         }
-        Client::new(attached, events, self.has(Needs::ROOT))
+        client
     }
 }
 

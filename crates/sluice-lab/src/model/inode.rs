@@ -109,7 +109,7 @@ impl Inode {
     /// Clears set-user-id, and set-group-id where group execution makes it
     /// mean something; directories keep theirs.
     pub(super) fn kill_suidgid(&mut self) {
-        if self.file_type != FileType::Regular {
+        if self.is_dir() {
             return;
         }
         self.perm &= !0o4000;

@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
     case!(chmod_of_a_directory),
     case!(chmod_ignores_type_bits),
     case!(chmod_of_a_symlink_is_eopnotsupp),
+    case!(chmod_of_a_symlink_with_chown_changes_nothing, Needs::ROOT),
     case!(chown_changes_owner_and_group, Needs::ROOT),
     case!(chown_of_one_leaves_the_other, Needs::ROOT),
     case!(chown_of_a_symlink_changes_the_symlink, Needs::ROOT),
@@ -116,6 +117,18 @@ fn chmod_of_a_symlink_is_eopnotsupp(w: &World) {
     let link = c.symlink(ROOT, "l", "f").unwrap().node;
     fails(c.chmod(link, 0o600), Errno::EOPNOTSUPP);
     assert_eq!(c.getattr(node).unwrap().mode.perm(), 0o644);
+}
+
+fn chmod_of_a_symlink_with_chown_changes_nothing(w: &World) {
+    let c = w.client();
+    let link = c.symlink(ROOT, "l", "target").unwrap().node;
+    let changes = SetAttr {
+        perm: Some(0o600),
+        uid: Some(1000),
+        ..SetAttr::default()
+    };
+    fails(c.setattr(link, changes), Errno::EOPNOTSUPP);
+    assert_eq!(c.getattr(link).unwrap().uid, 0);
 }
 
 fn chown_changes_owner_and_group(w: &World) {

@@ -16,6 +16,7 @@ pub(super) const CASES: &[Case] = &[
     case!(three_megabytes_are_copied, COPY),
     case!(holes_are_copied_as_zeros, COPY),
     case!(a_file_is_copied_within_itself, COPY),
+    case!(a_copy_ends_where_the_source_ended, COPY),
     case!(a_copy_onto_itself_is_einval, COPY),
     case!(copying_needs_a_handle_that_reads, COPY),
     case!(copying_needs_a_handle_that_writes, COPY),
@@ -116,6 +117,13 @@ fn a_file_is_copied_within_itself(w: &World) {
     assert_eq!(c.copy_range((file, 0), (file, 10), 5), Ok(5));
     assert_eq!(c.copy_range((file, 8), (file, 0), 2), Ok(2));
     assert_eq!(c.content(file.node), b"892345678901234");
+}
+
+fn a_copy_ends_where_the_source_ended(w: &World) {
+    let c = w.client();
+    let (file, _) = two_files(&c, b"0123456789", b"");
+    assert_eq!(c.copy_range((file, 5), (file, 10), 50), Ok(5));
+    assert_eq!(c.content(file.node), b"012345678956789");
 }
 
 fn a_copy_onto_itself_is_einval(w: &World) {

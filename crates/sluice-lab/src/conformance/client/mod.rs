@@ -7,8 +7,9 @@ mod nodes;
 
 use super::recorder::Recorder;
 use sluice_vfs::{
-    Attached, Caller, Created, Ctx, DirWant, Entry, Errno, FileType, HandleId, LockOwner, NodeId,
-    OpenFlags, Result, Session, Stat,
+    AccessChecks, AttachOptions, Caller, Created, Ctx, DirWant, Entry, Errno, EventSink, Features,
+    FileService, FileType, HandleId, LockOwner, NodeId, OpenFlags, Peer, Result, Session,
+    SessionLimits, Stat,
 };
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub struct Client {
     pub events: Arc<Recorder>,
     /// Attributes of the root when the session was attached.
     pub root: Stat,
+    /// What the session says that it can do.
+    pub features: Features,
     pub(super) uid: u32,
     pub(super) gid: u32,
     groups: Vec<u32>,
@@ -56,9 +59,26 @@ pub struct Listed {
 }
 
 impl Client {
-    /// In the hands of the superuser where `is_root`, else of the user that
-    /// runs the tests.
-    pub(super) fn new(attached: Attached, events: Arc<Recorder>, is_root: bool) -> Self {
+    /// Attaches to `service`. The caller is the superuser where `is_root`, else
+    /// the user that runs the tests.
+    #[track_caller]
+    pub fn attach(
+        service: &dyn FileService,
+        checks: AccessChecks,
+        limits: SessionLimits,
+        is_root: bool,
+    ) -> Self {
+        let events = Arc::new(Recorder::default());
+        let attached = service.attach(AttachOptions {
+            peer: Peer {
+                label: "conformance".to_owned(),
+                checks,
+            },
+            export: b"",
+            events: Arc::clone(&events) as Arc<dyn EventSink>,
+            limits,
+        });
+        let attached = attached.expect("attaching works");
         let (uid, gid) = match is_root {
             true => (0, 0),
             false => (
@@ -70,6 +90,7 @@ impl Client {
             session: attached.session,
             events,
             root: attached.root,
+            features: attached.features,
             uid,
             gid,
             groups: Vec::new(),

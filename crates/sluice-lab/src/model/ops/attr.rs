@@ -125,8 +125,9 @@ impl Call<'_> {
     fn check_setattr(&self, ino: u64, changes: &SetAttr) -> Result<()> {
         let inode = self.state.tree.get(ino)?;
         let caller = &self.ctx.caller;
-        let is_now = |time| matches!(time, None | Some(SetTime::Now));
         let sets_times = changes.atime.is_some() || changes.mtime.is_some();
+        // One alone counts as setting it, even to now (utimensat(2)).
+        let is_now = |time| time == Some(SetTime::Now);
         let only_now = is_now(changes.atime) && is_now(changes.mtime);
         if changes.perm.is_some() || changes.uid.is_some() || changes.gid.is_some() {
             check_changeable(inode)?;

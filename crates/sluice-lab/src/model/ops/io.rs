@@ -4,8 +4,8 @@ use super::Call;
 use crate::model::content::SIZE_MAX;
 use crate::model::directory::{COOKIE_DOT, COOKIE_DOT_DOT};
 use sluice_vfs::{
-    DirEntry, DirSink, DirWant, Errno, FileType, HandleId, NodeId, OpenFlags, Result, Stamp,
-    WriteArgs, Written,
+    Access, DirEntry, DirSink, DirWant, Entry, Errno, FileType, HandleId, NodeId, OpenFlags,
+    Result, Stamp, WriteArgs, Written,
 };
 
 impl Call<'_> {
@@ -16,6 +16,7 @@ impl Call<'_> {
         offset: u64,
         len: u64,
     ) -> Result<Vec<u8>> {
+        check_range(offset, 0)?;
         let (ino, flags) = self.opened(node, handle, OpenFlags::READ)?;
         check_range(offset, len)?;
         let bytes = self.state.tree.get(ino)?.content()?.read(offset, len);
@@ -32,7 +33,9 @@ impl Call<'_> {
         args: &WriteArgs,
         bytes: &[u8],
     ) -> Result<Written> {
+        check_range(args.offset, 0)?;
         let (ino, flags) = self.opened(node, handle, OpenFlags::WRITE)?;
+        check_range(args.offset, bytes.len() as u64)?;
         let inode = self.state.tree.get(ino)?;
         let offset = if flags.contains(OpenFlags::APPEND) {
             inode.content()?.size()
@@ -83,9 +86,10 @@ impl Call<'_> {
         want: DirWant,
         sink: &mut dyn DirSink,
     ) -> Result<Stamp> {
+        let target = self.target(node, handle)?;
+        let above = self.state.tree.get(target)?.directory()?.parent;
         let (ino, _) = self.opened(node, handle, OpenFlags::READ)?;
         let inode = self.state.tree.get(ino)?;
-        let above = inode.directory()?.parent;
         if inode.is_dead() {
             return Err(Errno::ENOENT);
         }
@@ -118,8 +122,9 @@ impl Call<'_> {
             let name = name.to_vec();
             let entry = match want {
                 DirWant::Names => None,
-                // A full node table costs the entry, not the listing.
-                DirWant::Entries(_) => self.entry(ino, dir).ok(),
+                // A full node table, or a directory that may be listed but not
+                // searched, cost the entry and not the listing.
+                DirWant::Entries(_) => self.listed_entry(ino, dir).ok(),
             };
             sink.push(&DirEntry {
                 name: &name,
@@ -130,6 +135,11 @@ impl Call<'_> {
             });
             cookie = next_cookie;
         }
+    }
+
+    fn listed_entry(&mut self, ino: u64, dir: u64) -> Result<Entry> {
+        self.check_access(self.state.tree.get(dir)?, Access::EXEC)?;
+        self.entry(ino, dir)
     }
 
     /// The inode behind a handle opened with `needed`, or behind a node that

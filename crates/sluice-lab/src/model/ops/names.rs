@@ -29,6 +29,10 @@ impl Call<'_> {
         let ino = self.ino(node)?;
         let inode = self.state.tree.get(ino)?;
         let above = inode.directory()?.parent;
+        if ino == ROOT_INO {
+            return self.entry(ino, ino);
+        }
+        self.check_access(inode, Access::EXEC)?;
         if inode.is_dead() {
             return Err(Errno::ENOENT);
         }

@@ -64,11 +64,11 @@ impl Call<'_> {
         args: &CreateArgs<'_>,
     ) -> Result<Created> {
         let dir = self.ino(parent)?;
-        let parent = self.state.tree.get(dir)?;
-        parent.directory()?;
         if !args.flags.contains(OpenFlags::WRITE) {
             return Err(Errno::EINVAL);
         }
+        let parent = self.state.tree.get(dir)?;
+        parent.directory()?;
         self.check_writable_tree()?;
         self.check_may_create(parent)?;
         self.session()?.nodes.check_room()?;
@@ -117,14 +117,13 @@ impl Call<'_> {
 
     /// What every open asks of an inode, whether it gets a handle or not.
     pub(super) fn check_open(&self, inode: &Inode, flags: OpenFlags) -> Result<()> {
+        if inode.file_type != FileType::Symlink && flags.contains(OpenFlags::DIRECTORY) {
+            inode.directory()?;
+        }
         check_openable(inode)?;
         let changes = flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE);
-        if inode.is_dir() {
-            if changes {
-                return Err(Errno::EISDIR);
-            }
-        } else if flags.contains(OpenFlags::DIRECTORY) {
-            return Err(Errno::ENOTDIR);
+        if inode.is_dir() && changes {
+            return Err(Errno::EISDIR);
         }
         if changes {
             self.check_writable_tree()?;

@@ -54,7 +54,6 @@ impl Call<'_> {
             None => self.check_may_create(self.state.tree.get(new_dir)?)?,
         }
         if flags.contains(RenameFlags::WHITEOUT) {
-            self.check_superuser()?;
             self.state.tree.check_room()?;
         }
         self.move_name(&old, (new_dir, new.1), replaced, flags)?;

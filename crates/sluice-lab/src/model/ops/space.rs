@@ -19,14 +19,14 @@ impl Call<'_> {
         mode: FallocateMode,
         range: Range<u64>,
     ) -> Result<Stamp> {
-        check_mode(mode)?;
         if range.is_empty() || range.start > SIZE_MAX {
             return Err(Errno::EINVAL);
         }
+        check_mode(mode)?;
+        let (ino, _) = self.opened(node, handle, OpenFlags::WRITE)?;
         if range.end > SIZE_MAX {
             return Err(Errno::EFBIG);
         }
-        let (ino, _) = self.opened(node, handle, OpenFlags::WRITE)?;
         let data = self.state.tree.with_space(ino, |inode, free| {
             let content = inode.content_mut()?;
             let old_size = content.size();
@@ -64,7 +64,7 @@ impl Call<'_> {
             }
             Ok(range.clone())
         })?;
-        if self.is_restricted() {
+        if self.kills_unasked() {
             self.state.tree.get_mut(ino)?.kill_suidgid();
         }
         self.changed(ino, Some(data))
@@ -129,7 +129,7 @@ impl Call<'_> {
                 .get(from)?
                 .content()?
                 .read(at_from + moved, step);
-            let kills = self.is_restricted();
+            let kills = self.kills_unasked();
             match self.write_at(to, at_to + moved, &bytes, kills) {
                 Ok(written) => {
                     done.len += written.len;
@@ -139,6 +139,11 @@ impl Call<'_> {
             }
         }
         Ok(done)
+    }
+
+    /// Peers don't ask for set-id bits to go with these, so the caller decides.
+    fn kills_unasked(&self) -> bool {
+        self.ctx.caller.uid != 0
     }
 
     /// One side of a copy: a regular file, opened for what is needed.

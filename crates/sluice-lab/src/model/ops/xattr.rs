@@ -16,43 +16,50 @@ enum Namespace {
     Security,
     AccessAcl,
     DefaultAcl,
+    /// Of the file system's own, of which there are none.
+    System,
+    Unknown,
 }
 
 impl Namespace {
-    fn of(name: XattrName<'_>) -> Result<Self> {
-        let name = name.as_bytes();
-        let has_prefix = |prefix: &[u8]| name.len() > prefix.len() && name.starts_with(prefix);
-        match name {
-            acl::ACCESS => Ok(Namespace::AccessAcl),
-            acl::DEFAULT => Ok(Namespace::DefaultAcl),
-            _ if has_prefix(b"user.") => Ok(Namespace::User),
-            _ if has_prefix(b"trusted.") => Ok(Namespace::Trusted),
-            _ if has_prefix(b"security.") => Ok(Namespace::Security),
-            b"user." | b"trusted." | b"security." => Err(Errno::EINVAL),
-            _ => Err(Errno::EOPNOTSUPP),
+    fn of(name: XattrName<'_>) -> Self {
+        match name.as_bytes() {
+            acl::ACCESS => Namespace::AccessAcl,
+            acl::DEFAULT => Namespace::DefaultAcl,
+            name if name.starts_with(b"user.") => Namespace::User,
+            name if name.starts_with(b"trusted.") => Namespace::Trusted,
+            name if name.starts_with(b"security.") => Namespace::Security,
+            name if name.starts_with(b"system.") => Namespace::System,
+            _ => Namespace::Unknown,
         }
     }
 
     fn is_acl(self) -> bool {
         matches!(self, Namespace::AccessAcl | Namespace::DefaultAcl)
     }
+
+    /// What is wrong with a name, once its namespace lets it be asked for.
+    fn check_name(self, name: XattrName<'_>) -> Result<()> {
+        match (self, name.as_bytes()) {
+            (Namespace::System | Namespace::Unknown, _) => Err(Errno::EOPNOTSUPP),
+            (_, b"user." | b"trusted." | b"security.") => Err(Errno::EINVAL),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Call<'_> {
     pub(in crate::model) fn getxattr(&self, node: NodeId, name: XattrName<'_>) -> Result<Vec<u8>> {
         let inode = self.state.tree.get(self.ino(node)?)?;
-        let namespace = Namespace::of(name)?;
+        let namespace = Namespace::of(name);
         match namespace {
-            Namespace::User => {
-                if !takes_user_xattrs(inode) {
-                    return Err(Errno::ENODATA);
-                }
-                self.check_access(inode, Access::READ)?;
-            }
+            Namespace::User if !takes_user_xattrs(inode) => return Err(Errno::ENODATA),
+            Namespace::User | Namespace::Unknown => self.check_access(inode, Access::READ)?,
             Namespace::Trusted if self.is_restricted() => return Err(Errno::ENODATA),
             Namespace::AccessAcl | Namespace::DefaultAcl => check_takes_acls(inode)?,
-            Namespace::Trusted | Namespace::Security => {}
+            Namespace::Trusted | Namespace::Security | Namespace::System => {}
         }
+        namespace.check_name(name)?;
         let value = inode.xattrs.get(name.as_bytes());
         value.cloned().ok_or(Errno::ENODATA)
     }
@@ -80,24 +87,23 @@ impl Call<'_> {
             return Err(Errno::E2BIG);
         }
         let ino = self.ino(node)?;
-        let namespace = self.check_change(ino, name)?;
-        match namespace {
-            Namespace::AccessAcl => self.set_access_acl(ino, value, flags)?,
-            Namespace::DefaultAcl => self.set_default_acl(ino, value)?,
-            _ => {
-                let inode = self.state.tree.get_mut(ino)?;
-                let exists = inode.xattrs.contains_key(name.as_bytes());
-                if exists && flags.contains(XattrFlags::CREATE) {
-                    return Err(Errno::EEXIST);
-                }
-                if !exists && flags.contains(XattrFlags::REPLACE) {
-                    return Err(Errno::ENODATA);
-                }
-                inode
-                    .xattrs
-                    .insert(name.as_bytes().to_vec(), value.to_vec());
-            }
+        let namespace = Namespace::of(name);
+        if namespace.is_acl() {
+            let acl = Acl::parse(value)?;
+            return self.change_acl(ino, namespace, acl, flags);
         }
+        self.check_change(ino, name)?;
+        let inode = self.state.tree.get_mut(ino)?;
+        let exists = inode.xattrs.contains_key(name.as_bytes());
+        if exists && flags.contains(XattrFlags::CREATE) {
+            return Err(Errno::EEXIST);
+        }
+        if !exists && flags.contains(XattrFlags::REPLACE) {
+            return Err(Errno::ENODATA);
+        }
+        inode
+            .xattrs
+            .insert(name.as_bytes().to_vec(), value.to_vec());
         self.changed(ino, None)
     }
 
@@ -108,17 +114,22 @@ impl Call<'_> {
         name: XattrName<'_>,
     ) -> Result<Stamp> {
         let ino = self.ino(node)?;
-        let namespace = self.check_change(ino, name)?;
+        let namespace = Namespace::of(name);
+        if namespace.is_acl() {
+            return self.change_acl(ino, namespace, None, XattrFlags::empty());
+        }
+        self.check_change(ino, name)?;
         let inode = self.state.tree.get_mut(ino)?;
-        if inode.xattrs.remove(name.as_bytes()).is_none() && !namespace.is_acl() {
+        if inode.xattrs.remove(name.as_bytes()).is_none() {
             return Err(Errno::ENODATA);
         }
         self.changed(ino, None)
     }
 
-    fn check_change(&self, ino: u64, name: XattrName<'_>) -> Result<Namespace> {
+    /// Whether an attribute that is no ACL may be changed.
+    fn check_change(&self, ino: u64, name: XattrName<'_>) -> Result<()> {
         let inode = self.state.tree.get(ino)?;
-        let namespace = Namespace::of(name)?;
+        let namespace = Namespace::of(name);
         self.check_writable_tree()?;
         check_changeable(inode)?;
         match namespace {
@@ -131,46 +142,58 @@ impl Call<'_> {
                 }
                 self.check_access(inode, Access::WRITE)?;
             }
+            Namespace::Unknown => self.check_access(inode, Access::WRITE)?,
             Namespace::Trusted | Namespace::Security => self.check_superuser()?,
-            Namespace::AccessAcl | Namespace::DefaultAcl => {
-                check_takes_acls(inode)?;
-                self.check_owner(inode)?;
-            }
+            Namespace::System | Namespace::AccessAcl | Namespace::DefaultAcl => {}
         }
-        Ok(namespace)
+        namespace.check_name(name)
     }
 
-    /// The permission bits follow the ACL; one that says no more than they do
-    /// isn't kept.
-    fn set_access_acl(&mut self, ino: u64, value: &[u8], flags: XattrFlags) -> Result<()> {
-        let acl = Acl::parse(value)?;
-        let gid = self.state.tree.get(ino)?.gid;
+    /// Sets or removes an ACL. That there is none to remove is no error.
+    fn change_acl(
+        &mut self,
+        ino: u64,
+        namespace: Namespace,
+        acl: Option<Acl>,
+        flags: XattrFlags,
+    ) -> Result<Stamp> {
+        let inode = self.state.tree.get(ino)?;
+        self.check_writable_tree()?;
+        check_changeable(inode)?;
+        check_takes_acls(inode)?;
+        if namespace == Namespace::DefaultAcl && !inode.is_dir() {
+            return match acl {
+                Some(_) => Err(Errno::EACCES),
+                None => Ok(inode.stamp),
+            };
+        }
+        self.check_owner(inode)?;
+        let gid = inode.gid;
         let strips = self.is_restricted() || flags.contains(XattrFlags::KILL_SGID);
         let keeps_sgid = !strips || self.keeps_sgid(gid);
         let inode = self.state.tree.get_mut(ino)?;
-        if let Some(acl) = &acl {
-            inode.perm = (inode.perm & 0o7000) | acl.to_perm();
-            if !keeps_sgid {
-                inode.perm &= !0o2000;
+        match namespace {
+            Namespace::DefaultAcl => keep(inode, acl::DEFAULT, acl),
+            _ => {
+                // The bits follow the ACL; one that says no more isn't kept.
+                if let Some(acl) = &acl {
+                    inode.perm = (inode.perm & 0o7000) | acl.to_perm();
+                    if !keeps_sgid {
+                        inode.perm &= !0o2000;
+                    }
+                }
+                keep(inode, acl::ACCESS, acl.filter(|acl| !acl.is_minimal()));
             }
         }
-        match acl.filter(|acl| !acl.is_minimal()) {
-            Some(acl) => inode.xattrs.insert(acl::ACCESS.to_vec(), acl.to_bytes()),
-            None => inode.xattrs.remove(acl::ACCESS),
-        };
-        Ok(())
+        self.changed(ino, None)
     }
+}
 
-    fn set_default_acl(&mut self, ino: u64, value: &[u8]) -> Result<()> {
-        let acl = Acl::parse(value)?;
-        let inode = self.state.tree.get_mut(ino)?;
-        match acl {
-            Some(_) if !inode.is_dir() => return Err(Errno::EACCES),
-            Some(acl) => inode.xattrs.insert(acl::DEFAULT.to_vec(), acl.to_bytes()),
-            None => inode.xattrs.remove(acl::DEFAULT),
-        };
-        Ok(())
-    }
+fn keep(inode: &mut Inode, name: &[u8], acl: Option<Acl>) {
+    match acl {
+        Some(acl) => inode.xattrs.insert(name.to_vec(), acl.to_bytes()),
+        None => inode.xattrs.remove(name),
+    };
 }
 
 fn takes_user_xattrs(inode: &Inode) -> bool {
