@@ -24,6 +24,7 @@ mod dir;
 mod errno;
 mod event;
 mod file;
+mod forward;
 mod ids;
 mod limits;
 mod lock;
