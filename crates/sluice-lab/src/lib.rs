@@ -2,6 +2,7 @@
 //!
 //! - [`model`]: a file service in memory, the executable specification.
 //! - [`conformance`]: cases that every path through Sluice has to pass.
+//! - [`faults`]: a layer that fails, stalls and cuts calls short on demand.
 //! - [`fuse_client`]: a session on the far side of FUSE bytes, or of a ring.
 //! - [`bench`]: measurements, side by side with peers.
 //!
@@ -10,5 +11,6 @@
 
 pub mod bench;
 pub mod conformance;
+pub mod faults;
 pub mod fuse_client;
 pub mod model;

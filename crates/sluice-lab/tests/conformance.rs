@@ -1,6 +1,6 @@
 //! The conformance cases over every path that needs neither a mount nor a guest.
 
-use sluice_lab::conformance::paths::{ExportPath, FusePath, ModelPath, RingPath};
+use sluice_lab::conformance::paths::{ChoppyPath, ExportPath, FusePath, ModelPath, RingPath};
 use sluice_lab::conformance::{Path, all_cases, run};
 use std::env;
 use std::path::PathBuf;
@@ -43,6 +43,11 @@ fn a_ring_conforms_over_the_model() {
 #[test]
 fn a_ring_conforms_over_the_export_engine() {
     conforms(RingPath::over(on_disk()), by_user(520, 470));
+}
+
+#[test]
+fn the_export_engine_conforms_when_calls_are_cut_short() {
+    conforms(ChoppyPath::over(on_disk()), by_user(580, 500));
 }
 
 fn on_disk() -> ExportPath {

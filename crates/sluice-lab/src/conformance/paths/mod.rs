@@ -1,10 +1,12 @@
 //! The ways to a tree that cases run over.
 
 mod export;
+mod faulty;
 mod fuse;
 mod host;
 mod model;
 
 pub use export::ExportPath;
+pub use faulty::ChoppyPath;
 pub use fuse::{FusePath, RingPath};
 pub use model::ModelPath;

@@ -1,0 +1,149 @@
+//! Which call goes wrong, and how.
+
+use super::transfer::Transfers;
+use sluice_vfs::{Errno, Result};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a gate is waited at before that counts as hung.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What goes wrong, in all sessions of a service. Starts empty.
+#[derive(Default)]
+pub struct Plan {
+    rules: Mutex<Vec<Rule>>,
+    transfers: Mutex<Transfers>,
+}
+
+/// One kind of fault for one operation.
+struct Rule {
+    operation: &'static str,
+    /// Calls that go well before.
+    spared: u32,
+    /// Calls that go wrong then.
+    left: u32,
+    fault: Fault,
+}
+
+#[derive(Clone)]
+enum Fault {
+    Fail(Errno),
+    Stall(Arc<Gate>),
+}
+
+impl Plan {
+    /// Of the calls of `operation` from now on, `spared` go well and then
+    /// `count` fail with `errno`.
+    pub fn fail(&self, operation: &'static str, spared: u32, count: u32, errno: Errno) {
+        self.add(operation, spared, count, Fault::Fail(errno));
+    }
+
+    /// The next call of `operation` waits at a gate.
+    pub fn stall(&self, operation: &'static str) -> Arc<Gate> {
+        let gate = Arc::new(Gate::default());
+        self.add(operation, 0, 1, Fault::Stall(Arc::clone(&gate)));
+        gate
+    }
+
+    /// From now on payloads move like this.
+    pub fn set_transfers(&self, transfers: Transfers) {
+        *lock(&self.transfers) = transfers;
+    }
+
+    /// Faults that have not come to pass.
+    pub fn pending(&self) -> usize {
+        lock(&self.rules).len()
+    }
+
+    pub(super) fn transfers(&self) -> Transfers {
+        *lock(&self.transfers)
+    }
+
+    /// What the plan has for a call that is about to be made.
+    pub(super) fn meet(&self, operation: &'static str) -> Result<()> {
+        match self.next(operation) {
+            None => Ok(()),
+            Some(Fault::Fail(errno)) => Err(errno),
+            Some(Fault::Stall(gate)) => {
+                gate.pass();
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&self, operation: &'static str, spared: u32, left: u32, fault: Fault) {
+        assert!(
+            super::layer::OPERATIONS.contains(&operation),
+            "{operation} is no operation that can go wrong"
+        );
+        lock(&self.rules).push(Rule {
+            operation,
+            spared,
+            left,
+            fault,
+        });
+    }
+
+    fn next(&self, operation: &str) -> Option<Fault> {
+        let mut rules = lock(&self.rules);
+        let at = rules.iter().position(|rule| rule.operation == operation)?;
+        let rule = &mut rules[at];
+        if rule.spared > 0 {
+            rule.spared -= 1;
+            return None;
+        }
+        let fault = rule.fault.clone();
+        rule.left -= 1;
+        if rule.left == 0 {
+            rules.remove(at);
+        }
+        Some(fault)
+    }
+}
+
+/// Holds a call up until it is opened.
+#[derive(Default)]
+pub struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    is_reached: bool,
+    is_open: bool,
+}
+
+impl Gate {
+    /// Waits until a call stands at the gate.
+    #[track_caller]
+    pub fn wait_until_reached(&self) {
+        self.wait(|state| state.is_reached);
+    }
+
+    /// Lets the call go on.
+    pub fn open(&self) {
+        lock(&self.state).is_open = true;
+        self.changed.notify_all();
+    }
+
+    fn pass(&self) {
+        lock(&self.state).is_reached = true;
+        self.changed.notify_all();
+        self.wait(|state| state.is_open);
+    }
+
+    #[track_caller]
+    fn wait(&self, is_over: impl Fn(&GateState) -> bool) {
+        let state = lock(&self.state);
+        let waited = self
+            .changed
+            .wait_timeout_while(state, PATIENCE, |state| !is_over(state));
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        assert!(is_over(&state), "nobody comes to the gate");
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
