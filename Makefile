@@ -28,7 +28,7 @@ check: lab toolchain ## Formatting, lints, scripts and the direction of imports
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check-deps
-	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests run common.sh debian.sh
+	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests programs run common.sh debian.sh
 	shellcheck fuzz/run
 	shellcheck -s dash -e SC1091 crates/sluicefs/src/sandbox/guest/init
 
