@@ -37,7 +37,10 @@ pub(super) const CASES: &[Case] = &[
     case!(an_acl_clears_set_group_id_if_told, ACL.union(Needs::ROOT)),
     case!(a_named_user_may_what_its_entry_says, CHECKED),
     case!(the_mask_limits_named_users, CHECKED),
-    case!(a_named_group_may_what_its_entry_says, CHECKED.union(Needs::GROUPS)),
+    case!(
+        a_named_group_may_what_its_entry_says,
+        CHECKED.union(Needs::GROUPS)
+    ),
     case!(only_the_owner_sets_acls, CHECKED),
     case!(access_obeys_acls, CHECKED),
 ];

@@ -20,15 +20,24 @@ pub(super) const CASES: &[Case] = &[
     case!(files_open_as_their_bits_say, CHECKED),
     case!(the_owners_bits_come_first, CHECKED),
     case!(the_groups_bits_come_second, CHECKED),
-    case!(supplementary_groups_open_files, CHECKED.union(Needs::GROUPS)),
+    case!(
+        supplementary_groups_open_files,
+        CHECKED.union(Needs::GROUPS)
+    ),
     case!(the_superuser_opens_everything, CHECKED),
     case!(an_open_file_stays_open, CHECKED),
     case!(execution_takes_its_bit, CHECKED),
     case!(access_agrees_with_open, CHECKED),
     case!(only_the_owner_changes_the_mode, CHECKED),
     case!(only_the_superuser_gives_away, CHECKED),
-    case!(owners_choose_among_their_groups, CHECKED.union(Needs::GROUPS)),
-    case!(strangers_to_the_group_lose_set_group_id, CHECKED.union(Needs::GROUPS)),
+    case!(
+        owners_choose_among_their_groups,
+        CHECKED.union(Needs::GROUPS)
+    ),
+    case!(
+        strangers_to_the_group_lose_set_group_id,
+        CHECKED.union(Needs::GROUPS)
+    ),
     case!(only_the_owner_sets_times, CHECKED),
     case!(writers_set_times_to_now, CHECKED),
     case!(truncating_takes_write_permission, CHECKED),
