@@ -207,7 +207,7 @@ fn callers_on_many_threads(w: &World) {
 fn umasks_on_many_threads(w: &World) {
     let c = w.client();
     std::thread::scope(|scope| {
-        for umask in [0, 0o022, 0o077, 0o007, 0o777] {
+        for umask in [0, 0o022, 0o077, 0o007, 0o177] {
             let c = c.clone();
             scope.spawn(move || {
                 for index in 0..20 {
