@@ -4,6 +4,7 @@
 //! - [`conformance`]: cases that every path through Sluice has to pass.
 //! - [`faults`]: a layer that fails, stalls and cuts calls short on demand.
 //! - [`fuse_client`]: a session on the far side of FUSE bytes, or of a ring.
+//! - [`posix`]: cases for directories, with a kernel's system calls.
 //! - [`bench`]: measurements, side by side with peers.
 //!
 //! Nothing in here is part of a release.
@@ -14,3 +15,4 @@ pub mod conformance;
 pub mod faults;
 pub mod fuse_client;
 pub mod model;
+pub mod posix;

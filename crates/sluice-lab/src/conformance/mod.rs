@@ -15,6 +15,7 @@ mod recorder;
 
 pub use cases::all as all_cases;
 pub use client::{Client, File, Listed};
+pub(crate) use harness::caught;
 pub use harness::{Case, Fresh, Path, Report, World, run};
 pub use needs::Needs;
 pub use recorder::{Recorder, Said};

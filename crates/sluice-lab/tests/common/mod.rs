@@ -1,0 +1,56 @@
+//! What the tests on real kernels share.
+#![allow(dead_code, unreachable_pub, reason = "every test uses a part of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Says why something is not tested here, which CI does not accept.
+pub fn skip(why: &str) {
+    assert!(
+        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
+        "CI runs every test, but: {why}"
+    );
+    eprintln!("SKIPPED: {why}");
+}
+
+/// What `lab/prepare` filled.
+pub fn lab_cache() -> PathBuf {
+    let own = lab().join("cache");
+    std::env::var_os("SLUICE_LAB_CACHE").map_or(own, PathBuf::from)
+}
+
+/// The folder with scripts.
+pub fn lab() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab")
+}
+
+/// The program with the cases.
+pub const POSIX: &str = env!("CARGO_BIN_EXE_posix");
+
+/// Runs a command that prints TAP and lets all of it pass, with at most so many
+/// cases skipped.
+#[track_caller]
+pub fn passes(command: &mut Command, max_skips: usize) {
+    let output = command.output().expect("the program starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert_tap(&text, output.status.success(), max_skips);
+}
+
+/// The same for what it printed.
+#[track_caller]
+pub fn assert_tap(text: &str, succeeded: bool, max_skips: usize) {
+    let failed: Vec<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with("ok ") || line.contains("# SKIP"))
+        .collect();
+    assert!(succeeded, "{}", failed.join("\n"));
+    let cases = text.lines().filter(|line| line.starts_with("ok ")).count();
+    assert!(cases > 250, "only {cases} cases:\n{text}");
+    let skips = text.lines().filter(|line| line.contains("# SKIP")).count();
+    assert!(
+        skips <= max_skips,
+        "{skips} cases were skipped:\n{}",
+        failed.join("\n")
+    );
+}

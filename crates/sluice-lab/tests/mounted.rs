@@ -1,0 +1,174 @@
+//! The POSIX cases on local file systems, which is what tells that the cases
+//! are right, and through `/dev/fuse`.
+
+mod common;
+
+use common::{POSIX, passes, skip};
+use sluice_proto::fuse::serve::CacheMode;
+use sluicefs::mount::{MountOptions, Mounted};
+use sluicefs::share::{self, SharePolicy};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// What a file system of the host may lack: ACLs, long attributes, zeroing of
+/// ranges, whiteouts in a container.
+const MAX_SKIPS: usize = 16;
+/// An ordinary user cannot become others.
+const MAX_SKIPS_OF_USERS: usize = 100;
+
+fn max_skips() -> usize {
+    if is_root() {
+        MAX_SKIPS
+    } else {
+        MAX_SKIPS_OF_USERS
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+#[test]
+fn the_disk_passes() {
+    let dir = tempfile::tempdir().unwrap();
+    passes(Command::new(POSIX).arg(dir.path()), max_skips());
+}
+
+#[test]
+fn a_tmpfs_passes() {
+    match tempfile::tempdir_in("/dev/shm") {
+        Ok(dir) => passes(Command::new(POSIX).arg(dir.path()), max_skips()),
+        Err(error) => skip(&format!("/dev/shm: {error}")),
+    }
+}
+
+#[test]
+fn a_mount_passes_with_cache_never() {
+    mount_passes(CacheMode::Never, false);
+}
+
+#[test]
+fn a_mount_passes_with_cache_auto() {
+    mount_passes(CacheMode::Auto, false);
+}
+
+#[test]
+fn a_mount_passes_with_cache_always() {
+    mount_passes(CacheMode::Always, false);
+}
+
+#[test]
+fn a_mount_passes_with_writeback() {
+    mount_passes(CacheMode::Always, true);
+}
+
+fn mount_passes(cache: CacheMode, writeback: bool) {
+    if !is_root() {
+        return skip("mounting for everybody needs root");
+    }
+    if let Some(mount) = Mount::new(cache, writeback, true) {
+        let mut command = Command::new(POSIX);
+        command.arg(mount.target());
+        if writeback {
+            // The kernel appends itself, and so has its files opened without O_APPEND,
+            // which an append-only file refuses.
+            command.args(["--known", "space::an_append_only_file_only_grows"]);
+        }
+        passes(&mut command, MAX_SKIPS);
+    }
+}
+
+/// Tells the child that it is one.
+const PART: &str = "SLUICE_TEST_AS_USER";
+
+/// This program again, as a user, who mounts through fusermount3.
+#[test]
+fn a_users_own_mount_passes() {
+    if std::env::var_os(PART).is_some() || !is_root() {
+        if let Some(mount) = Mount::new(CacheMode::Auto, false, false) {
+            let program = std::env::var_os(PART).unwrap_or_else(|| POSIX.into());
+            passes(
+                Command::new(program).arg(mount.target()),
+                MAX_SKIPS_OF_USERS,
+            );
+        }
+        return;
+    }
+    // Copies, for users may not enter the folders that these lie in.
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+    let (this, posix) = (dir.path().join("this"), dir.path().join("posix"));
+    fs::copy(std::env::current_exe().unwrap(), &this).unwrap();
+    fs::copy(POSIX, &posix).unwrap();
+    let status = Command::new(&this)
+        .args(["--exact", "a_users_own_mount_passes", "--nocapture"])
+        .env(PART, &posix)
+        .env("TMPDIR", dir.path())
+        .current_dir(dir.path())
+        .gid(1000)
+        .uid(1000)
+        .status()
+        .unwrap();
+    assert!(status.success());
+}
+
+/// A directory, mounted elsewhere by this process.
+struct Mount {
+    // Unmounted before the directory is removed: fields are dropped in this order.
+    _mounted: Mounted,
+    dir: TempDir,
+}
+
+impl Mount {
+    /// `None` where nothing can be mounted.
+    fn new(cache: CacheMode, writeback: bool, for_all: bool) -> Option<Mount> {
+        if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
+            skip(&format!("/dev/fuse: {error}"));
+            return None;
+        }
+        if !is_root() && !has_fusermount() {
+            skip("there is no fusermount3");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        // Users of the cases pass through here.
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let (export, target) = (dir.path().join("export"), dir.path().join("mnt"));
+        fs::create_dir(&export).unwrap();
+        fs::create_dir(&target).unwrap();
+        let policy = SharePolicy {
+            cache,
+            writeback,
+            posix_acl: for_all,
+            ..SharePolicy::default()
+        };
+        let options = MountOptions {
+            allow_other: for_all,
+            policy,
+            ..MountOptions::default()
+        };
+        let service = share::open(&export, &options.policy).unwrap();
+        let mounted = Mounted::start(service, "posix", &target, &options);
+        Some(Mount {
+            _mounted: mounted.unwrap(),
+            dir,
+        })
+    }
+
+    fn target(&self) -> std::path::PathBuf {
+        self.dir.path().join("mnt")
+    }
+}
+
+fn has_fusermount() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| is_program(&dir.join("fusermount3")))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file())
+}
