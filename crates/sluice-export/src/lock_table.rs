@@ -16,11 +16,12 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use sluice_sys::lock::{Interrupter, ofd_conflict, ofd_lock};
 use sluice_vfs::{
-    Errno, Event, EventSink, Lock, LockKind, LockOutcome, LockOwner, LockRange, NodeId, Result,
+    Errno, Event, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner, LockRange, NodeId, Result,
     SessionLimits, WaitId,
 };
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,6 +60,7 @@ impl LockTable {
             (None, _) => self.shared.add_owner(key, open()?)?,
         };
         owner.pid.store(request.lock.pid, Ordering::Relaxed);
+        owner.last_handle.store(request.handle.0, Ordering::Relaxed);
         let Lock { kind, range, .. } = request.lock;
         self.take(Target::Posix { owner, kind, range }, wait)
     }
@@ -93,11 +95,23 @@ impl LockTable {
     /// Gives up all POSIX locks that `owner` has on `node`.
     pub(crate) fn drop_owner(&self, node: NodeId, owner: LockOwner) {
         let gone = self.shared.lock().owners.remove(&(node, owner));
-        if let Some(gone) = gone {
-            // A request of the same owner that still waits keeps the
-            // description open, so closing it is not enough.
-            let _ = ofd_lock(gone.fd.as_fd(), LockKind::Unlock, LockRange::ALL, false);
-        }
+        gone.iter().for_each(|owner| owner.unlock_all());
+    }
+
+    /// Gives up all POSIX locks on `node` of owners that last used `handle`
+    /// for them, which is being released. A process has flushed by then and
+    /// has none left; an owner that is an open file description (`F_OFD_SETLK`)
+    /// ends with it, and says no more than this.
+    pub(crate) fn drop_handle(&self, node: NodeId, handle: HandleId) {
+        let ended = |_: &_, owner: &mut Arc<Owner>| {
+            owner.last_handle.load(Ordering::Relaxed) == handle.0
+        };
+        let gone: Vec<Arc<Owner>> = {
+            let mut state = self.shared.lock();
+            let ended = state.owners.extract_if(owners_on(node), ended);
+            ended.map(|(_, owner)| owner).collect()
+        };
+        gone.iter().for_each(|owner| owner.unlock_all());
     }
 
     /// Ends a wait, unless it was granted first.
@@ -128,6 +142,7 @@ impl Drop for LockTable {
 /// A POSIX lock and whose it is.
 pub(crate) struct PosixRequest {
     pub(crate) node: NodeId,
+    pub(crate) handle: HandleId,
     pub(crate) owner: LockOwner,
     pub(crate) lock: Lock,
 }
@@ -158,6 +173,21 @@ struct Owner {
     fd: OwnedFd,
     /// The peer's process, as last told.
     pid: AtomicU32,
+    /// The peer's handle that was last used for its locks.
+    last_handle: AtomicU64,
+}
+
+impl Owner {
+    /// A request that still waits keeps the description open, so closing it
+    /// is not enough.
+    fn unlock_all(&self) {
+        let _ = ofd_lock(self.fd.as_fd(), LockKind::Unlock, LockRange::ALL, false);
+    }
+}
+
+/// The keys of all owners on `node`.
+fn owners_on(node: NodeId) -> RangeInclusive<(NodeId, LockOwner)> {
+    (node, LockOwner(0))..=(node, LockOwner(u64::MAX))
 }
 
 impl Shared {
@@ -183,6 +213,7 @@ impl Shared {
         let owner = Arc::new(Owner {
             fd,
             pid: AtomicU32::new(0),
+            last_handle: AtomicU64::new(0),
         });
         state.owners.insert(key, owner.clone());
         Ok(owner)
@@ -198,11 +229,10 @@ impl Shared {
             // A process of the host; its number means nothing to the peer.
             return 0;
         }
-        let of_node = (request.node, LockOwner(0))..=(request.node, LockOwner(u64::MAX));
         let others: Vec<Arc<Owner>> = self
             .lock()
             .owners
-            .range(of_node)
+            .range(owners_on(request.node))
             .filter(|((_, owner), _)| *owner != request.owner)
             .map(|(_, owner)| owner.clone())
             .collect();

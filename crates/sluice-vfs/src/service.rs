@@ -255,7 +255,8 @@ pub trait Session: Send + Sync {
     /// errors and drops the lock owner's POSIX locks.
     fn flush(&self, ctx: &Ctx<'_>, node: NodeId, handle: HandleId) -> Result<()>;
 
-    /// Gives a handle back. It is gone even if an error is reported.
+    /// Gives a handle back, and with it the POSIX locks of owners that last
+    /// used it for them. It is gone even if an error is reported.
     fn release(&self, ctx: &Ctx<'_>, node: NodeId, handle: HandleId, how: &Release) -> Result<()>;
 
     // ---- content ---------------------------------------------------------

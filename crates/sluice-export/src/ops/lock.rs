@@ -18,13 +18,12 @@ pub(crate) fn getlk(
     handle: HandleId,
     lock: &Lock,
 ) -> Result<Option<Lock>> {
-    let handle = session.handle(node, handle)?;
+    let file = session.handle(node, handle)?;
     match (lock.style, lock.kind) {
         (LockStyle::Posix, LockKind::Read | LockKind::Write) => {
-            let open = || open_to_lock(session, &handle);
-            session
-                .locks
-                .conflict_posix(&request(ctx, node, lock), open)
+            let open = || open_to_lock(session, &file);
+            let request = request(ctx, node, handle, lock);
+            session.locks.conflict_posix(&request, open)
         }
         // fcntl(2) has no such question, and flock(2) none at all.
         (LockStyle::Posix, LockKind::Unlock) | (LockStyle::Flock, _) => Err(Errno::EINVAL),
@@ -39,17 +38,17 @@ pub(crate) fn setlk(
     lock: &Lock,
     wait: Option<WaitId>,
 ) -> Result<LockOutcome> {
-    let handle = session.handle(node, handle)?;
+    let file = session.handle(node, handle)?;
     let wait = wait.map(|id| Waiting {
         id,
         deadline: ctx.deadline,
     });
     match lock.style {
-        LockStyle::Flock => session.locks.set_flock(handle, lock.kind, wait),
+        LockStyle::Flock => session.locks.set_flock(file, lock.kind, wait),
         LockStyle::Posix => {
-            require_mode(&handle, lock.kind)?;
-            let open = || open_to_lock(session, &handle);
-            let request = request(ctx, node, lock);
+            require_mode(&file, lock.kind)?;
+            let open = || open_to_lock(session, &file);
+            let request = request(ctx, node, handle, lock);
             session.locks.set_posix(&request, wait, open)
         }
     }
@@ -73,9 +72,10 @@ pub(crate) fn drop_flock(session: &ExportSession, handle: &Arc<Handle>) {
     debug_assert!(unlocked.is_ok());
 }
 
-fn request(ctx: &Ctx<'_>, node: NodeId, lock: &Lock) -> PosixRequest {
+fn request(ctx: &Ctx<'_>, node: NodeId, handle: HandleId, lock: &Lock) -> PosixRequest {
     PosixRequest {
         node,
+        handle,
         owner: ctx.lock_owner,
         lock: *lock,
     }

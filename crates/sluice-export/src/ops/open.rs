@@ -190,7 +190,9 @@ pub(crate) fn release(
     handle: HandleId,
     how: &Release,
 ) -> Result<()> {
-    let handle = session.handles.remove(handle, node)?;
+    let id = handle;
+    let handle = session.handles.remove(id, node)?;
+    session.locks.drop_handle(node, id);
     if how.unlock_flock {
         lock::drop_flock(session, &handle);
     }

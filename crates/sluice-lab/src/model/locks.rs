@@ -132,12 +132,10 @@ impl LockTable {
         self.retain(ino, |held| held.owner != owner || held.lock.style != style);
     }
 
-    /// Drops the flock that was taken through a handle.
+    /// Drops the locks of owners that last used this handle for them.
     pub(super) fn drop_handle(&mut self, ino: u64, session: SessionId, handle: HandleId) {
         self.retain(ino, |held| {
-            held.lock.style != LockStyle::Flock
-                || held.owner.session != session
-                || held.handle != handle
+            held.owner.session != session || held.handle != handle
         });
     }
 
@@ -189,7 +187,9 @@ impl FileLocks {
     fn apply(&mut self, claim: &Claim) {
         let is_same =
             |held: &Claim| held.owner == claim.owner && held.lock.style == claim.lock.style;
-        let (own, others): (Vec<Claim>, Vec<Claim>) = self.held.iter().partition(|h| is_same(h));
+        let (mut own, others): (Vec<Claim>, Vec<Claim>) =
+            self.held.iter().partition(|h| is_same(h));
+        own.iter_mut().for_each(|held| held.handle = claim.handle);
         self.held = others;
         let mut added = (claim.lock.kind != LockKind::Unlock).then_some(*claim);
         for held in own {

@@ -35,6 +35,7 @@ pub(super) const CASES: &[Case] = &[
     case!(closing_gives_the_owners_locks_up, LOCKS),
     case!(closing_any_handle_gives_the_owners_locks_up, LOCKS),
     case!(closing_leaves_the_locks_of_others, LOCKS),
+    case!(locks_go_with_the_handle_last_used, LOCKS),
     case!(locks_outlive_unlinking, LOCKS),
     case!(locks_keep_nobody_from_writing, LOCKS),
     case!(a_flock_keeps_others_out, LOCKS),
@@ -304,6 +305,18 @@ fn closing_leaves_the_locks_of_others(w: &World) {
     let third = c.open(first.node, READ_WRITE).unwrap();
     fails(c.lock(third, LockKind::Write, 0..10), Errno::EAGAIN);
     c.lock(third, LockKind::Write, 10..20).unwrap();
+}
+
+/// An owner that is an open file description (`F_OFD_SETLK`) flushes nothing.
+fn locks_go_with_the_handle_last_used(w: &World) {
+    let ((a, first), (b, second)) = two_owners(w);
+    let again = a.open(first.node, READ_WRITE).unwrap();
+    a.lock(first, LockKind::Write, 0..10).unwrap();
+    a.lock(again, LockKind::Write, 20..30).unwrap();
+    a.release(first, Release::default()).unwrap();
+    fails(b.lock(second, LockKind::Write, 0..10), Errno::EAGAIN);
+    a.release(again, Release::default()).unwrap();
+    b.lock(second, LockKind::Write, ALL).unwrap();
 }
 
 fn locks_outlive_unlinking(w: &World) {
