@@ -16,8 +16,8 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use sluice_sys::lock::{Interrupter, ofd_conflict, ofd_lock};
 use sluice_vfs::{
-    Errno, Event, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner, LockRange, NodeId, Result,
-    SessionLimits, WaitId,
+    Errno, Event, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner, LockRange, NodeId,
+    Result, SessionLimits, WaitId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -103,9 +103,8 @@ impl LockTable {
     /// has none left; an owner that is an open file description (`F_OFD_SETLK`)
     /// ends with it, and says no more than this.
     pub(crate) fn drop_handle(&self, node: NodeId, handle: HandleId) {
-        let ended = |_: &_, owner: &mut Arc<Owner>| {
-            owner.last_handle.load(Ordering::Relaxed) == handle.0
-        };
+        let ended =
+            |_: &_, owner: &mut Arc<Owner>| owner.last_handle.load(Ordering::Relaxed) == handle.0;
         let gone: Vec<Arc<Owner>> = {
             let mut state = self.shared.lock();
             let ended = state.owners.extract_if(owners_on(node), ended);

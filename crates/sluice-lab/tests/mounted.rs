@@ -9,7 +9,6 @@ use sluicefs::mount::{MountOptions, Mounted};
 use sluicefs::share::{self, SharePolicy};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
@@ -104,13 +103,30 @@ fn a_users_own_mount_passes() {
     let (this, posix) = (dir.path().join("this"), dir.path().join("posix"));
     fs::copy(std::env::current_exe().unwrap(), &this).unwrap();
     fs::copy(POSIX, &posix).unwrap();
-    let status = Command::new(&this)
+    // A mount namespace with a device that everybody may open, as distributions have it.
+    let script = r#"
+        set -e
+        mkdir dev
+        mount -t tmpfs none dev
+        mknod -m 666 dev/fuse c 10 229
+        mount --bind dev/fuse /dev/fuse
+        exec setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"
+    "#;
+    let status = Command::new("unshare")
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            script,
+            "sh",
+        ])
+        .arg(&this)
         .args(["--exact", "a_users_own_mount_passes", "--nocapture"])
         .env(PART, &posix)
         .env("TMPDIR", dir.path())
         .current_dir(dir.path())
-        .gid(1000)
-        .uid(1000)
         .status()
         .unwrap();
     assert!(status.success());

@@ -92,7 +92,12 @@ pub fn run(
             }
         }
     }
-    let Outcome { passed, failed, skipped, deviating } = outcome;
+    let Outcome {
+        passed,
+        failed,
+        skipped,
+        deviating,
+    } = outcome;
     let seconds = started.elapsed().as_secs_f64();
     writeln!(
         out,
