@@ -320,7 +320,7 @@ fn direct_io_reads_and_writes(p: &Place) {
 
 fn direct_and_buffered_io_agree(p: &Place) {
     let mut blocks = Blocks([1; 4 * BLOCK]);
-    p.write("f", &blocks.0);
+    p.write("f", blocks.0);
     let buffered = p.open("f", OFlags::RDWR).unwrap();
     let direct = p.open("f", OFlags::RDWR | OFlags::DIRECT).unwrap();
     let mut byte = [0];

@@ -34,12 +34,12 @@ const OLD: Timespec = Timespec {
 
 fn mtime(p: &Place, name: &str) -> (i64, u64) {
     let stat = p.lstat(name).unwrap();
-    (stat.st_mtime, stat.st_mtime_nsec as u64)
+    (stat.st_mtime, stat.st_mtime_nsec)
 }
 
 fn ctime(p: &Place, name: &str) -> (i64, u64) {
     let stat = p.lstat(name).unwrap();
-    (stat.st_ctime, stat.st_ctime_nsec as u64)
+    (stat.st_ctime, stat.st_ctime_nsec)
 }
 
 fn is_old(p: &Place, name: &str) -> bool {
