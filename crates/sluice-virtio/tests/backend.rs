@@ -2,15 +2,18 @@
 
 mod common;
 
-use common::{Echo, Event, PARK, PATIENCE, connect, wait_for};
+use common::{Echo, Event, PARK, PATIENCE, connect, echo, wait_for};
 use sluice_virtio::driver::{Driver, Options};
+use sluice_virtio::queue::Chain;
 use sluice_virtio::vhost_user::message::*;
-use sluice_virtio::vhost_user::{Backend, Error, Listener, Running, Served};
+use sluice_virtio::vhost_user::{Backend, Device, Error, Listener, Running, Served};
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 struct Daemon {
@@ -70,6 +73,46 @@ fn front_ends_are_served_one_after_the_other_whatever_they_did() {
     assert!(!path.exists());
 }
 
+/// Panics when its configuration space is read for the first time.
+#[derive(Default)]
+struct Fragile(AtomicBool);
+
+impl Device for Fragile {
+    fn config_space(&self) -> Cow<'_, [u8]> {
+        assert!(self.0.swap(true, Ordering::Relaxed), "asked to");
+        Cow::Borrowed(b"0123456789")
+    }
+
+    fn queues(&self) -> u16 {
+        2
+    }
+
+    fn process(&self, _: u16, chain: Chain) {
+        echo(chain);
+    }
+}
+
+#[test]
+fn a_panic_over_a_message_ends_the_connection_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let (sender, ends) = channel();
+    let backend = Backend::new(Arc::new(Fragile::default())).unwrap();
+    let listener = Listener::bind(&path).unwrap();
+    let _running = backend
+        .spawn(listener, move |end| {
+            let _ = sender.send(end);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let mut driver = Driver::connect(&path, Options::default()).unwrap();
+    let _queue = driver.start_queue(1).unwrap();
+    driver.config(0, 4).unwrap_err();
+    let end = ends.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(end, Err(Error::SessionPanicked)));
+    exercise(&path);
+}
+
 #[test]
 fn a_front_end_that_vanishes_leaves_nothing_in_flight() {
     let dir = tempfile::tempdir().unwrap();
@@ -93,10 +136,34 @@ fn a_listening_descriptor_is_taken_over() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("socket");
     let socket = UnixListener::bind(&path).unwrap();
-    let daemon = daemon(Listener::from_fd(socket.into()));
+    let daemon = daemon(Listener::from_fd(socket.into()).unwrap());
     exercise(&path);
     drop(daemon.running);
     assert!(path.exists(), "the path is the giver's");
+}
+
+#[test]
+fn only_a_listening_unix_socket_is_taken_over() {
+    let (connected, _peer) = UnixStream::pair().unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = std::fs::File::open("/dev/null").unwrap();
+    for fd in [connected.into(), tcp.into(), file.into()] {
+        let error = Listener::from_fd(fd).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    }
+}
+
+#[test]
+fn a_listener_removes_its_own_file_and_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let moved = dir.path().join("moved");
+    let listener = Listener::bind(&path).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    let other = UnixListener::bind(&path).unwrap();
+    drop(listener);
+    assert!(path.exists(), "another listens there by now");
+    drop(other);
 }
 
 #[test]

@@ -4,15 +4,17 @@ use super::channel::Channel;
 use super::device::Device;
 use super::error::Error;
 use super::session::{self, Served};
+use super::socket_file::SocketFile;
 use crate::notify::Event;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, sockopt};
 use std::io;
 use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -21,7 +23,7 @@ use std::thread::JoinHandle;
 pub struct Listener {
     socket: UnixListener,
     /// Removed with the listener.
-    path: Option<PathBuf>,
+    _file: Option<SocketFile>,
 }
 
 impl Listener {
@@ -35,14 +37,20 @@ impl Listener {
             }
             outcome => outcome,
         }?;
-        let path = Some(path.to_owned());
-        Ok(Listener { socket, path })
+        let _file = Some(SocketFile::find(path)?);
+        Ok(Listener { socket, _file })
     }
 
-    /// Takes over a socket that listens already.
-    pub fn from_fd(fd: OwnedFd) -> Self {
-        let (socket, path) = (fd.into(), None);
-        Listener { socket, path }
+    /// Takes over a socket that listens already; anything else is an `InvalidInput`
+    /// error.
+    pub fn from_fd(fd: OwnedFd) -> io::Result<Self> {
+        let is_unix = rustix::net::getsockname(&fd)
+            .is_ok_and(|address| address.address_family() == AddressFamily::UNIX);
+        if !is_unix || !sockopt::socket_acceptconn(&fd).unwrap_or(false) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let (socket, _file) = (fd.into(), None);
+        Ok(Listener { socket, _file })
     }
 
     fn accept(&self, stop: &Event) -> io::Result<Option<UnixStream>> {
@@ -64,14 +72,6 @@ impl Listener {
                 Err(error) if is_shortage(&error) => stop.wait(SHORTAGE_PAUSE)?,
                 Err(error) => return Err(error),
             }
-        }
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            let _ = std::fs::remove_file(path);
         }
     }
 }

@@ -75,6 +75,9 @@ pub enum Error {
     /// The device panicked while it served a request.
     #[error("the device panicked on ring {0}")]
     DevicePanicked(u16),
+    /// This side panicked while it handled a message.
+    #[error("the connection's thread panicked")]
+    SessionPanicked,
 }
 
 impl Error {

@@ -2,8 +2,9 @@
 //!
 //! [`Backend`] waits for front-ends and serves them a [`Device`]. `session` handles the
 //! messages of one connection, `vring` holds what they set up for each ring, and
-//! `ring_thread` is the thread that serves one. [`message`] and [`channel`] are the wire,
-//! also for the driver's end in [`crate::driver`].
+//! `ring_thread` is the thread that serves one. `socket_file` is what a listener leaves in
+//! the file system. [`message`] and [`channel`] are the wire, also for the driver's end
+//! in [`crate::driver`].
 
 mod backend;
 pub mod channel;
@@ -13,6 +14,7 @@ mod inflight_area;
 pub mod message;
 mod ring_thread;
 mod session;
+mod socket_file;
 mod vring;
 
 pub use backend::{Backend, Listener, Running, Stopper};

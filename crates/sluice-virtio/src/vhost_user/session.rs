@@ -11,6 +11,7 @@ use crate::notify;
 use crate::queue::RingError;
 use crate::queue::layout::{F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, MAX_QUEUE_SIZE};
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Features that come with the transport and the rings, whatever the device.
@@ -29,7 +30,10 @@ pub enum Served {
 pub(super) fn serve(device: Arc<dyn Device>, channel: Channel) -> Result<Served, Error> {
     device.connected();
     let mut session = Session::new(device, channel);
-    let outcome = session.run();
+    // A bug that one peer found must not end the serving of others; what it left
+    // behind goes with the connection.
+    let run = AssertUnwindSafe(|| session.run());
+    let outcome = catch_unwind(run).unwrap_or(Err(Error::SessionPanicked));
     session.stop_rings();
     session.device.disconnected();
     // A ring that fails shuts the socket down, so its error is the true one.

@@ -6,6 +6,7 @@ use super::line::Control;
 use super::running::GuestStopper;
 use super::terminal::{self, RawTerminal};
 use crate::failure::Failure;
+use crate::logging;
 use rustix::stdio;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use signal_hook::iterator::Signals;
@@ -48,9 +49,9 @@ pub fn run(mut guest: Guest) -> Result<ExitCode, Failure> {
         Err(GuestError::NotStarted(failure)) => Err(failure),
         Err(error) => {
             for line in error.console() {
-                eprintln!("sluice: guest: {line}");
+                logging::say(format_args!("guest: {line}"));
             }
-            eprintln!("sluice: {error}");
+            logging::say(error);
             Ok(ExitCode::from(GUEST_FAILED))
         }
     }
