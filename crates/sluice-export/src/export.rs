@@ -25,6 +25,9 @@ pub struct ExportOptions {
     /// opened for writing only. Files opened for writing are then opened for
     /// reading too where that is allowed.
     pub writeback: bool,
+    /// `O_NOATIME` is asked for even where it is refused (`EPERM`), as to
+    /// those who don't own the file; otherwise it is dropped there.
+    pub preserve_noatime: bool,
     /// User ids of peers on the host.
     pub uid_map: IdMap,
     /// Group ids of peers on the host.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{POSIX, assert_tap, lab_cache, skip};
-use sluice_proto::fuse::serve::CacheMode;
+use sluice_proto::fuse::serve::{CacheMode, Offer};
 use sluicefs::sandbox::{Guest, GuestShare, MachineChoice, MachineKind, ShareSource};
 use sluicefs::share::SharePolicy;
 use std::fs;
@@ -73,7 +73,7 @@ fn guest_passes(kind: MachineKind, cache: CacheMode) {
 fn shared(tree: &Path, cache: CacheMode) -> GuestShare {
     let policy = SharePolicy {
         cache,
-        posix_acl: true,
+        posix_acl: Offer::Auto,
         ..SharePolicy::default()
     };
     GuestShare {

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{POSIX, passes, skip};
-use sluice_proto::fuse::serve::CacheMode;
+use sluice_proto::fuse::serve::{CacheMode, Offer};
 use sluicefs::mount::{MountOptions, Mounted};
 use sluicefs::share::{self, SharePolicy};
 use std::fs::{self, File, Permissions};
@@ -159,7 +159,7 @@ impl Mount {
         let policy = SharePolicy {
             cache,
             writeback,
-            posix_acl: for_all,
+            posix_acl: if for_all { Offer::Auto } else { Offer::Never },
             ..SharePolicy::default()
         };
         let options = MountOptions {

@@ -1,11 +1,12 @@
-//! The host directory that a command serves, and how it is to be cached.
+//! The host directory that a command serves, and how it is to be offered.
 
 use crate::failure::Failure;
 use crate::timeout::Timeout;
 use sluice_export::{Export, ExportOptions};
-use sluice_proto::fuse::serve::{CacheMode, ServeOptions};
+use sluice_proto::fuse::serve::{CacheMode, Offer, ServeOptions};
 use sluice_vfs::FileService;
 use std::path::Path;
+use std::str::FromStr;
 use std::sync::Arc;
 
 /// How a share is to be offered, whatever the frontend.
@@ -20,10 +21,43 @@ pub struct SharePolicy {
     pub writeback: bool,
     /// Nothing may be changed.
     pub read_only: bool,
+    /// Where advisory locks are kept; the cache mode decides if it is not given.
+    pub locks: Option<LockPlace>,
+    /// Shared mappings work where content is not cached.
+    pub allow_mmap: bool,
+    /// A client's `O_DIRECT` is `O_DIRECT` here too.
+    pub allow_direct_io: bool,
+    /// A client's `O_NOATIME` is never dropped, be it that opening fails.
+    pub preserve_noatime: bool,
+    /// Clients are told where mounts are below the directory.
+    pub announce_submounts: bool,
     /// Extended attributes are passed through.
     pub xattr: bool,
     /// POSIX ACLs are kept and obeyed.
-    pub posix_acl: bool,
+    pub posix_acl: Offer,
+    /// What a client makes gets the security label that it sends.
+    pub security_label: Offer,
+}
+
+/// Where advisory locks (POSIX and flock) are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockPlace {
+    /// On the host, whose processes and other clients see them.
+    Host,
+    /// In each client, which nobody else sees.
+    Guest,
+}
+
+impl FromStr for LockPlace {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "host" => Ok(LockPlace::Host),
+            "guest" => Ok(LockPlace::Guest),
+            _ => Err("locks are kept on the host or in the guest".to_owned()),
+        }
+    }
 }
 
 impl Default for SharePolicy {
@@ -33,22 +67,34 @@ impl Default for SharePolicy {
             negative_timeout: None,
             writeback: false,
             read_only: false,
+            locks: None,
+            allow_mmap: true,
+            allow_direct_io: false,
+            preserve_noatime: false,
+            announce_submounts: true,
             xattr: true,
-            posix_acl: false,
+            posix_acl: Offer::Never,
+            security_label: Offer::Never,
         }
     }
 }
 
 impl SharePolicy {
-    /// Refuses combinations that would lose changes made on the host.
+    /// Refuses combinations that contradict themselves, or would lose changes
+    /// made on the host.
     pub fn check(&self) -> Result<(), String> {
         if self.writeback && self.cache != CacheMode::Always {
             return Err("writeback needs cache mode 'always': \
                 a client that collects writes ignores sizes and times from the host"
                 .into());
         }
-        if self.posix_acl && !self.xattr {
-            return Err("POSIX ACLs need extended attributes".into());
+        for (what, offer) in [
+            ("POSIX ACLs", self.posix_acl),
+            ("security labels", self.security_label),
+        ] {
+            if offer != Offer::Never && !self.xattr {
+                return Err(format!("{what} need extended attributes"));
+            }
         }
         Ok(())
     }
@@ -60,15 +106,30 @@ impl SharePolicy {
             options.cache.negative_timeout = timeout.as_duration();
         }
         options.writeback = self.writeback;
+        options.posix_locks = self.lock_place() == LockPlace::Host;
+        options.flock = options.posix_locks;
+        options.direct_io_mmap = self.allow_mmap;
+        options.direct_io_passthrough = self.allow_direct_io;
+        options.announce_submounts = self.announce_submounts;
         options.xattr = self.xattr;
         options.posix_acl = self.posix_acl;
+        options.security_label = self.security_label;
         options
+    }
+
+    /// A client that owns the tree need not share its locks.
+    fn lock_place(&self) -> LockPlace {
+        self.locks.unwrap_or(match self.cache {
+            CacheMode::Always => LockPlace::Guest,
+            _ => LockPlace::Host,
+        })
     }
 
     fn export_options(&self) -> ExportOptions {
         ExportOptions {
             read_only: self.read_only,
             writeback: self.writeback,
+            preserve_noatime: self.preserve_noatime,
             ..ExportOptions::default()
         }
     }
@@ -86,4 +147,54 @@ pub fn open(dir: &Path, policy: &SharePolicy) -> Result<Arc<dyn FileService>, Fa
     let export = Export::open(dir, policy.export_options())
         .map_err(|error| Failure::new(format!("cannot serve '{}': {error}", dir.display())))?;
     Ok(Arc::new(export))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contradictions_are_refused() {
+        let good = SharePolicy::default();
+        assert_eq!(good.check(), Ok(()));
+        let bad = [
+            SharePolicy {
+                writeback: true,
+                ..good.clone()
+            },
+            SharePolicy {
+                xattr: false,
+                posix_acl: Offer::Auto,
+                ..good.clone()
+            },
+            SharePolicy {
+                xattr: false,
+                security_label: Offer::Always,
+                ..good.clone()
+            },
+        ];
+        for policy in bad {
+            assert!(policy.check().is_err(), "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn locks_stay_with_a_guest_that_owns_the_tree() {
+        let taken = |cache, locks| {
+            let policy = SharePolicy {
+                cache,
+                locks,
+                ..SharePolicy::default()
+            };
+            let options = policy.fuse_options();
+            assert_eq!(options.posix_locks, options.flock);
+            options.flock
+        };
+        assert!(taken(CacheMode::Never, None));
+        assert!(taken(CacheMode::Metadata, None));
+        assert!(taken(CacheMode::Auto, None));
+        assert!(!taken(CacheMode::Always, None));
+        assert!(taken(CacheMode::Always, Some(LockPlace::Host)));
+        assert!(!taken(CacheMode::Auto, Some(LockPlace::Guest)));
+    }
 }

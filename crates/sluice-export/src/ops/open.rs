@@ -90,7 +90,7 @@ fn open_inode(
 pub(crate) fn opened(handle: HandleId) -> Opened {
     Opened {
         handle,
-        hints: OpenHints::empty(),
+        hints: OpenHints::NO_FLUSH,
         stamp: Stamp::NONE,
     }
 }
@@ -155,7 +155,8 @@ pub(crate) fn with_fallbacks(
         wanted.insert(OFlags::APPEND);
         outcome = open(wanted);
     }
-    if is(&outcome, Errno::EPERM) && flags.contains(OpenFlags::NOATIME) {
+    let keeps_noatime = session.host.options.preserve_noatime;
+    if is(&outcome, Errno::EPERM) && flags.contains(OpenFlags::NOATIME) && !keeps_noatime {
         // Only the owner may ask for it; reading works for others too.
         wanted.remove(OFlags::NOATIME);
         outcome = open(wanted);

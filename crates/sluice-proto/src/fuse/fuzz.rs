@@ -2,7 +2,7 @@
 //! and what they check must hold for any bytes at all.
 
 use super::loopback::{Loopback, Ticket};
-use super::serve::{CacheMode, ServeOptions, Server, ServerConfig, TransportLimits};
+use super::serve::{CacheMode, Offer, ServeOptions, Server, ServerConfig, TransportLimits};
 use super::wire::{
     Dialect, Direntpluses, Dirents, InHeader, Opcode, Operation, OutHeader, PREFIX_MAX, Request,
     decode_notification, decode_reply, encode_notification, encode_reply, encode_request,
@@ -182,8 +182,8 @@ fn config(allows_reinit: bool) -> ServerConfig {
         export: Vec::new(),
         limits: SessionLimits::default(),
         options: ServeOptions {
-            posix_acl: true,
-            security_label: true,
+            posix_acl: Offer::Auto,
+            security_label: Offer::Auto,
             ..ServeOptions::new(CacheMode::Auto)
         },
         transport: TransportLimits {

@@ -3,7 +3,7 @@
 
 use crate::harness::{FH, HEAD, Harness};
 use crate::recorder::{HANDLE, NODE, Script};
-use sluice_proto::fuse::serve::{CachePolicy, TIMEOUT_MAX};
+use sluice_proto::fuse::serve::{CachePolicy, Offer, TIMEOUT_MAX};
 use sluice_proto::fuse::wire::*;
 use sluice_vfs::Errno;
 use std::time::Duration;
@@ -196,7 +196,7 @@ fn callers_bring_groups_and_labels() {
             groups: Groups::new(&groups),
         },
     };
-    let labelled = Harness::changed(|options| options.security_label = true);
+    let labelled = Harness::changed(|options| options.security_label = Offer::Auto);
     assert_eq!(
         labelled.called(&operation),
         "mkdir \"d\" in node 17.0 0o755 umask 0o0 \"security.selinux\"=ctx\\x00 in [7, 8]"
@@ -396,7 +396,7 @@ fn attributes_that_nobody_obeys_do_not_exist() {
         name: CBytes(b"system.posix_acl_access"),
     };
     assert_eq!(Harness::new().error(&acl), Errno::EOPNOTSUPP);
-    let obeyed = Harness::changed(|options| options.posix_acl = true);
+    let obeyed = Harness::changed(|options| options.posix_acl = Offer::Auto);
     assert!(obeyed.call(&acl).unwrap().is_ok());
     let none = Harness::changed(|options| options.xattr = false);
     let user = Operation::Removexattr {

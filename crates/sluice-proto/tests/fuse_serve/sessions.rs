@@ -3,7 +3,7 @@
 use crate::harness::{HEAD, Harness, OFFERED, init_in};
 use crate::recorder::{NODE, Recorder, Script};
 use sluice_proto::fuse::loopback::Loopback;
-use sluice_proto::fuse::serve::{CacheMode, ServeOptions};
+use sluice_proto::fuse::serve::{CacheMode, Offer, ServeOptions};
 use sluice_proto::fuse::wire::*;
 use sluice_vfs::{Errno, Event, Features, Name};
 
@@ -127,8 +127,8 @@ fn flags_follow_the_options() {
     ));
     let changed = taken(ServeOptions {
         posix_locks: false,
-        posix_acl: true,
-        security_label: true,
+        posix_acl: Offer::Auto,
+        security_label: Offer::Auto,
         writeback: true,
         announce_submounts: false,
         ..auto()
@@ -155,12 +155,40 @@ fn flags_follow_what_the_service_can() {
     let mut service = Recorder::new();
     service.features = Features::empty();
     let options = ServeOptions {
-        posix_acl: true,
+        posix_acl: Offer::Auto,
         ..auto()
     };
     let harness = Harness::over(service, options, false);
     let flags = harness.init(init_in(45, OFFERED)).unwrap().init_flags();
     assert!(!flags.intersects(InitFlags::POSIX_ACL | InitFlags::HANDLE_KILLPRIV_V2));
+}
+
+#[test]
+fn what_is_always_wanted_refuses_peers_and_services_without_it() {
+    let acl = ServeOptions {
+        posix_acl: Offer::Always,
+        ..auto()
+    };
+    let label = ServeOptions {
+        security_label: Offer::Always,
+        ..auto()
+    };
+    for (options, flag) in [
+        (acl, InitFlags::POSIX_ACL),
+        (label, InitFlags::SECURITY_CTX),
+    ] {
+        let harness = Harness::cold(options, false);
+        let error = harness.init(init_in(45, OFFERED - flag));
+        assert_eq!(error, Err(Errno::EPROTO), "{flag:?}");
+        assert!(!harness.server.is_live());
+        let taken = harness.init(init_in(45, OFFERED)).unwrap().init_flags();
+        assert!(taken.contains(flag));
+    }
+    let mut service = Recorder::new();
+    service.features = Features::empty();
+    let harness = Harness::over(service, acl, false);
+    let error = harness.init(init_in(45, OFFERED));
+    assert_eq!(error, Err(Errno::EPROTO));
 }
 
 #[test]

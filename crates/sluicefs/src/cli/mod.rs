@@ -10,6 +10,7 @@ mod docs;
 mod mount;
 mod run;
 mod serve;
+mod share_args;
 mod usage;
 
 use crate::failure::Failure;

@@ -42,8 +42,14 @@ Mount options:
   cache=MODE           never (none), metadata, auto (default), always (loose)
   negtimeout=MS        remember missing names for so many milliseconds; -1 for ever
   writeback            let the kernel collect writes; only with cache=always
-  posixacl             keep and obey POSIX ACLs
+  locks=PLACE          keep POSIX and flock locks on the host, or in the guest
+                       (this mount); guest is the default with cache=always
+  [no_]allow_mmap      shared mappings where content is not cached (default)
+  allow_direct_io      open files with O_DIRECT where programs do
+  preserve_noatime     fail where O_NOATIME is refused
   noxattr              no extended attributes
+  posixacl             keep and obey POSIX ACLs
+  security_label       label what is made (SELinux) in the moment it is made
   fsname=NAME          what the mount table shows as the source
   [no]suid, [no]dev, [no]exec, [no]atime, [a]sync, dirsync
                        as for mount(8); nosuid and nodev are the default";

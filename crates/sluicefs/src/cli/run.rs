@@ -1,6 +1,6 @@
 //! `sluice run`.
 
-use super::serve::cache_mode;
+use super::share_args::cache_mode;
 use crate::failure::Failure;
 use crate::sandbox::{self, Guest, GuestRoot, GuestShare, MachineChoice, MachineKind, ShareSource};
 use crate::share::SharePolicy;

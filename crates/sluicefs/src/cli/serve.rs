@@ -1,12 +1,9 @@
 //! `sluice serve`.
 
+use super::share_args::ShareArgs;
 use crate::failure::Failure;
 use crate::serve::{self, ServeConfig, Tag};
-use crate::share::SharePolicy;
-use crate::timeout::Timeout;
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use sluice_proto::fuse::serve::CacheMode;
 use std::path::PathBuf;
 
 /// Serve a directory to virtual machines.
@@ -34,44 +31,17 @@ pub struct ServeArgs {
     #[arg(long, default_value = "sluice")]
     tag: Tag,
 
-    /// How long the guest trusts what it was told
-    #[arg(long, value_name = "MODE", default_value = "auto", value_parser = cache_mode())]
-    cache: CacheMode,
-
-    /// How long the guest remembers that a name does not exist [default: as
-    /// long as one that does]
-    #[arg(long, value_name = "DURATION|always")]
-    negative_timeout: Option<Timeout>,
-
-    /// Let the guest collect writes; only with --cache=always, since the guest
-    /// then ignores sizes and times from the host
-    #[arg(long)]
-    writeback: bool,
-
-    /// Refuse every change
-    #[arg(long, visible_alias = "readonly")]
-    read_only: bool,
-
-    /// Pass extended attributes through (default)
-    #[arg(long, overrides_with = "no_xattr")]
-    xattr: bool,
-
-    /// No extended attributes
-    #[arg(long)]
-    no_xattr: bool,
-
-    /// Keep and obey POSIX ACLs
-    #[arg(long, conflicts_with = "no_xattr")]
-    posix_acl: bool,
+    #[command(flatten)]
+    share: ShareArgs,
 }
 
 impl ServeArgs {
     pub(super) fn check(&self) -> Result<(), String> {
-        self.policy().check()
+        self.share.policy().check()
     }
 
     pub(super) fn run(self) -> Result<(), Failure> {
-        let policy = self.policy();
+        let policy = self.share.policy();
         serve::run(&ServeConfig {
             dir: self.dir,
             virtiofs: self.virtiofs,
@@ -79,31 +49,4 @@ impl ServeArgs {
             policy,
         })
     }
-
-    fn policy(&self) -> SharePolicy {
-        SharePolicy {
-            cache: self.cache,
-            negative_timeout: self.negative_timeout,
-            writeback: self.writeback,
-            read_only: self.read_only,
-            xattr: !self.no_xattr,
-            posix_acl: self.posix_acl,
-        }
-    }
-}
-
-/// The modes, with what they mean for the guest.
-pub(super) fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
-    PossibleValuesParser::new([
-        PossibleValue::new("never")
-            .alias("none")
-            .help("Not at all: every look is a question, and no content is kept"),
-        PossibleValue::new("metadata").help("Names and attributes for good, content not at all"),
-        PossibleValue::new("auto")
-            .help("Names and attributes for a second, content until the file is seen to change"),
-        PossibleValue::new("always")
-            .alias("loose")
-            .help("For good: only for trees that nobody else changes"),
-    ])
-    .try_map(|word| word.parse())
 }

@@ -3,7 +3,7 @@
 use crate::share::SharePolicy;
 use crate::timeout::Timeout;
 use rustix::mount::MountFlags;
-use sluice_proto::fuse::serve::CacheMode;
+use sluice_proto::fuse::serve::{CacheMode, Offer};
 use std::time::Duration;
 
 /// What a mount is asked to be like.
@@ -49,9 +49,18 @@ impl MountOptions {
             ("allow_other", "") => self.allow_other = true,
             // Always so: the kernel checks what its users may do.
             ("default_permissions", "") => {}
-            ("posixacl", "") => self.policy.posix_acl = true,
-            ("noxattr", "") => self.policy.xattr = false,
             ("writeback", "") => self.policy.writeback = true,
+            ("allow_mmap", "") => self.policy.allow_mmap = true,
+            ("no_allow_mmap", "") => self.policy.allow_mmap = false,
+            ("allow_direct_io", "") => self.policy.allow_direct_io = true,
+            ("preserve_noatime", "") => self.policy.preserve_noatime = true,
+            ("noxattr", "") => self.policy.xattr = false,
+            ("posixacl", "") => self.policy.posix_acl = Offer::Auto,
+            ("security_label", "") => self.policy.security_label = Offer::Auto,
+            ("locks", place) => {
+                let place = place.parse();
+                self.policy.locks = Some(place.map_err(|why| format!("{word}: {why}"))?);
+            }
             ("fsname", name) if !name.is_empty() => self.fsname = Some(name.to_owned()),
             ("cache", mode) => {
                 let mode: CacheMode = mode
@@ -125,6 +134,7 @@ fn negative_timeout(ms: &str) -> Result<Timeout, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::share::LockPlace;
 
     fn parse(list: &str) -> Result<MountOptions, String> {
         let mut options = MountOptions::default();
@@ -145,6 +155,26 @@ mod tests {
     }
 
     #[test]
+    fn words_about_the_share_reach_its_policy() {
+        let words = "no_allow_mmap,allow_direct_io,preserve_noatime,locks=guest,\
+            posixacl,security_label,cache=metadata,negtimeout=250";
+        let expected = SharePolicy {
+            cache: CacheMode::Metadata,
+            negative_timeout: Some(Timeout::For(Duration::from_millis(250))),
+            locks: Some(LockPlace::Guest),
+            allow_mmap: false,
+            allow_direct_io: true,
+            preserve_noatime: true,
+            posix_acl: Offer::Auto,
+            security_label: Offer::Auto,
+            ..SharePolicy::default()
+        };
+        assert_eq!(parse(words).unwrap().policy, expected);
+        let options = parse("noxattr,no_allow_mmap,allow_mmap").unwrap();
+        assert!(!options.policy.xattr && options.policy.allow_mmap);
+    }
+
+    #[test]
     fn bad_words_are_named() {
         for (list, named) in [
             ("ro,fast", "'fast'"),
@@ -154,6 +184,8 @@ mod tests {
             ("negtimeout=5s", "negtimeout=5s"),
             ("negtimeout=-2", "negtimeout=-2"),
             ("fsname=", "'fsname='"),
+            ("locks=here", "locks=here"),
+            ("allow_mmap=1", "'allow_mmap=1'"),
         ] {
             let error = parse(list).unwrap_err();
             assert!(error.contains(named), "{list}: {error}");

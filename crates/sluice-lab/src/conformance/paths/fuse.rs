@@ -2,7 +2,7 @@
 
 use crate::conformance::{Fresh, Needs, Path};
 use crate::fuse_client::{FuseService, InProcessConnector, RingConnector};
-use sluice_proto::fuse::serve::{CacheMode, ServeOptions};
+use sluice_proto::fuse::serve::{CacheMode, Offer, ServeOptions};
 use std::sync::Arc;
 
 /// FUSE bytes, served in this process from what another path offers.
@@ -88,8 +88,8 @@ fn not_in_fuse() -> Needs {
 /// Everything on that is off unless asked for.
 fn options() -> ServeOptions {
     ServeOptions {
-        posix_acl: true,
-        security_label: true,
+        posix_acl: Offer::Auto,
+        security_label: Offer::Auto,
         ..ServeOptions::new(CacheMode::Auto)
     }
 }

@@ -29,6 +29,8 @@ mod translate;
 
 pub use exchange::{Exchange, Notifier, Parked};
 pub use negotiate::{MINOR_MIN, Negotiated, TransportLimits};
-pub use options::{CacheMode, CachePolicy, ServeOptions, TIMEOUT_MAX, UnknownCacheMode};
+pub use options::{
+    CacheMode, CachePolicy, Offer, ServeOptions, TIMEOUT_MAX, UnknownCacheMode, UnknownOffer,
+};
 pub use parked::PARKED_MAX;
 pub use server::{Server, ServerConfig};

@@ -36,7 +36,7 @@
 //! | `ALLOW_IDMAP` | no | ids would arrive mapped per mount |
 //! | `OVER_IO_URING`, `REQUEST_TIMEOUT` | no | the transport reads the device; slow disks are no error |
 
-use super::options::ServeOptions;
+use super::options::{Offer, ServeOptions};
 use crate::fuse::wire::{Dialect, InitFlags, InitIn, InitOut, MAJOR, MINOR};
 use sluice_vfs::Features;
 use thiserror::Error;
@@ -97,6 +97,9 @@ pub(super) enum Refusal {
     /// Too old to serve.
     #[error("the peer speaks FUSE {major}.{minor}, at least {MAJOR}.{MINOR_MIN} is needed")]
     TooOld { major: u32, minor: u32 },
+    /// Something that was made a condition cannot be had.
+    #[error("{what} are not to be had with this peer and this share, but always wanted")]
+    Lacks { what: &'static str },
 }
 
 /// The minor version to use with this peer.
@@ -118,7 +121,7 @@ pub(super) fn negotiate(
     options: &ServeOptions,
     features: Features,
     limits: &TransportLimits,
-) -> (Negotiated, InitOut) {
+) -> Result<(Negotiated, InitOut), Refusal> {
     let offered = init.init_flags();
     let can_skip_open = options.no_open && features.contains(Features::NO_OPEN);
     let is_without_open = can_skip_open && offered.contains(InitFlags::NO_OPEN_SUPPORT);
@@ -131,7 +134,19 @@ pub(super) fn negotiate(
         is_without_opendir,
         max_write,
     };
-    (negotiated, reply(init, &negotiated, options))
+    for (what, flag, offer) in [
+        ("POSIX ACLs", InitFlags::POSIX_ACL, options.posix_acl),
+        (
+            "security labels",
+            InitFlags::SECURITY_CTX,
+            options.security_label,
+        ),
+    ] {
+        if offer == Offer::Always && !negotiated.has(flag) {
+            return Err(Refusal::Lacks { what });
+        }
+    }
+    Ok((negotiated, reply(init, &negotiated, options)))
 }
 
 /// The flags of the table above.
@@ -163,11 +178,14 @@ fn wanted(options: &ServeOptions, features: Features, is_without_open: bool) -> 
         ),
         (
             InitFlags::POSIX_ACL,
-            options.posix_acl && features.contains(Features::POSIX_ACL),
+            options.posix_acl != Offer::Never && features.contains(Features::POSIX_ACL),
         ),
         (InitFlags::CACHE_SYMLINKS, cache.cache_symlinks),
         (InitFlags::SUBMOUNTS, options.announce_submounts),
-        (InitFlags::SECURITY_CTX, options.security_label),
+        (
+            InitFlags::SECURITY_CTX,
+            options.security_label != Offer::Never,
+        ),
         (
             InitFlags::DIRECT_IO_ALLOW_MMAP,
             options.direct_io_mmap && cache.direct_io,

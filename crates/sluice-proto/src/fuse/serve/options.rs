@@ -36,6 +36,35 @@ impl FromStr for CacheMode {
     }
 }
 
+/// Whether a peer is offered what not every peer and every share can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Offer {
+    /// No.
+    Never,
+    /// Where both can.
+    Auto,
+    /// Yes: a peer that can't, or a share, is refused altogether.
+    Always,
+}
+
+/// An unknown name of an [`Offer`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not one of never, auto and always")]
+pub struct UnknownOffer(String);
+
+impl FromStr for Offer {
+    type Err = UnknownOffer;
+
+    fn from_str(name: &str) -> Result<Self, UnknownOffer> {
+        match name {
+            "never" => Ok(Offer::Never),
+            "auto" => Ok(Offer::Auto),
+            "always" => Ok(Offer::Always),
+            _ => Err(UnknownOffer(name.to_owned())),
+        }
+    }
+}
+
 /// Longest time for which anything is cached; "for good" on the wire.
 pub const TIMEOUT_MAX: Duration = Duration::from_secs(u32::MAX as u64);
 
@@ -99,9 +128,9 @@ pub struct ServeOptions {
     /// Extended attributes exist.
     pub xattr: bool,
     /// POSIX ACLs exist and are obeyed.
-    pub posix_acl: bool,
+    pub posix_acl: Offer,
     /// New nodes get the security label that the peer sends.
-    pub security_label: bool,
+    pub security_label: Offer,
     /// Mounts below the root show as such.
     pub announce_submounts: bool,
     /// `O_DIRECT` of the peer is `O_DIRECT` here too.
@@ -126,8 +155,8 @@ impl ServeOptions {
             posix_locks: true,
             flock: true,
             xattr: true,
-            posix_acl: false,
-            security_label: false,
+            posix_acl: Offer::Never,
+            security_label: Offer::Never,
             announce_submounts: true,
             direct_io_passthrough: false,
             direct_io_mmap: true,

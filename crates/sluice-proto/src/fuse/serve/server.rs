@@ -144,10 +144,7 @@ impl Server {
                 tracing::warn!(peer = self.config.peer.label, "{why}");
                 return Ok(own_version());
             }
-            Err(why @ Refusal::TooOld { .. }) => {
-                tracing::error!(peer = self.config.peer.label, "{why}");
-                return Err(Errno::EPROTO);
-            }
+            Err(why) => return Err(self.refuse(&why)),
         };
         if self.is_live() && !self.config.transport.allows_reinit {
             return Err(Errno::EBUSY);
@@ -162,7 +159,8 @@ impl Server {
             &options,
             attached.features,
             &self.config.transport,
-        );
+        )
+        .map_err(|why| self.refuse(&why))?;
         let connection = Connection {
             session: attached.session,
             negotiated,
@@ -175,6 +173,12 @@ impl Server {
         };
         self.replace(Some(Arc::new(connection)));
         Ok(out)
+    }
+
+    /// What a peer is told that gets no session, and the user why.
+    fn refuse(&self, why: &Refusal) -> Errno {
+        tracing::error!(peer = self.config.peer.label, "{why}");
+        Errno::EPROTO
     }
 
     fn attach(&self, minor: u32, parked: &Arc<ParkedLocks>) -> Result<Attached> {
