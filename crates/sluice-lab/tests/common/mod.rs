@@ -1,6 +1,9 @@
 //! What the tests on real kernels share.
 #![allow(dead_code, unreachable_pub, reason = "every test uses a part of it")]
 
+pub mod daemon;
+pub mod guest;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -1,0 +1,120 @@
+//! Real guests, on user-mode Linux.
+
+use super::daemon::Daemon;
+use super::{lab_cache, skip};
+use sluicefs::sandbox::{
+    Guest, GuestShare, GuestStdio, MachineChoice, MachineKind, RunningGuest, ShareSource,
+};
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::time::Duration;
+
+/// A guest that runs `script` with a daemon's share on `/share`, or why there is none.
+pub fn uml(daemon: &Daemon, script: &str) -> Option<Guest> {
+    let mut guest = Guest::new(["sh", "-c", script]);
+    guest.machine = MachineChoice {
+        kind: MachineKind::Uml,
+        lab_cache: Some(lab_cache()),
+        ..MachineChoice::default()
+    };
+    // Far more than any of them takes.
+    guest.boot_timeout = Duration::from_secs(300);
+    guest.time_limit = Some(Duration::from_secs(300));
+    guest.memory_mib = 256;
+    guest.shares.push(GuestShare {
+        source: ShareSource::Socket {
+            socket: daemon.socket().to_owned(),
+            tag: Daemon::TAG.parse().unwrap(),
+        },
+        at: "/share".into(),
+        read_only: false,
+    });
+    match guest.machine.probe() {
+        Ok(_) => Some(guest),
+        Err(missing) => {
+            skip(&missing.to_string());
+            None
+        }
+    }
+}
+
+/// A running guest, what it prints, and what it is told.
+pub struct Console {
+    running: RunningGuest,
+    printed: BufReader<PipeReader>,
+    keys: PipeWriter,
+}
+
+impl Console {
+    /// Starts `guest`; its command runs when this returns.
+    pub fn start(guest: &Guest) -> Console {
+        let (input, keys) = io::pipe().unwrap();
+        let (screen, output) = io::pipe().unwrap();
+        let stdio = GuestStdio::Streams {
+            stdin: Box::new(input),
+            stdout: Box::new(output),
+            stderr: Box::new(io::stderr()),
+        };
+        let mut running = guest.start(stdio).unwrap();
+        running.wait_until_ready().unwrap();
+        Console {
+            running,
+            printed: BufReader::new(screen),
+            keys,
+        }
+    }
+
+    /// The next whole line that it prints; `None` when there is none any more.
+    pub fn line(&mut self) -> Option<String> {
+        next_line(&mut self.printed)
+    }
+
+    /// Kills the guest's machine with SIGKILL. Returns the whole lines that still arrive.
+    pub fn kill(self) -> Vec<String> {
+        let Console {
+            running,
+            mut printed,
+            keys,
+        } = self;
+        drop(running);
+        drop(keys);
+        std::iter::from_fn(|| next_line(&mut printed)).collect()
+    }
+}
+
+/// A line cut short is none: what it would have said is unknown.
+fn next_line(printed: &mut BufReader<PipeReader>) -> Option<String> {
+    let mut line = String::new();
+    printed.read_line(&mut line).unwrap();
+    line.strip_suffix('\n').map(str::to_owned)
+}
+
+/// A shell in a guest that is asked one thing after the other.
+pub struct GuestShell(Console);
+
+impl GuestShell {
+    /// Boots a guest with a shell in `/share`.
+    pub fn start(daemon: &Daemon) -> Option<GuestShell> {
+        let guest = uml(
+            daemon,
+            "while read -r command; do eval \"$command\"; echo \"= $?\"; done",
+        )?;
+        Some(GuestShell(Console::start(&guest)))
+    }
+
+    /// Runs `command`, which must succeed; what it prints, without the last line's end.
+    #[track_caller]
+    pub fn run(&mut self, command: &str) -> String {
+        writeln!(self.0.keys, "{command}").unwrap();
+        let mut printed = Vec::new();
+        loop {
+            let Some(line) = self.0.line() else {
+                panic!("the guest is gone in {command}");
+            };
+            match line.strip_prefix("= ") {
+                Some("0") => return printed.join("\n"),
+                Some(status) => panic!("{command} ended with {status}: {printed:?}"),
+                None => printed.push(line),
+            }
+        }
+    }
+}
