@@ -12,7 +12,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("sluice-vfs", &[]),
     ("sluice-proto", &["sluice-vfs"]),
     ("sluice-sys", &["sluice-vfs"]),
-    ("sluice-virtio", &[]),
+    ("sluice-crew", &[]),
+    ("sluice-virtio", &["sluice-crew"]),
     ("sluice-export", &["sluice-vfs", "sluice-sys"]),
     ("sluice-cache", &["sluice-vfs"]),
     (
@@ -24,20 +25,22 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-const RELEASED: [&str; 7] = [
+const RELEASED: [&str; 8] = [
     "sluice-vfs",
     "sluice-proto",
     "sluice-sys",
+    "sluice-crew",
     "sluice-virtio",
     "sluice-export",
     "sluice-cache",
     "sluice-client",
 ];
 
-const ALL: [&str; 8] = [
+const ALL: [&str; 9] = [
     "sluice-vfs",
     "sluice-proto",
     "sluice-sys",
+    "sluice-crew",
     "sluice-virtio",
     "sluice-export",
     "sluice-cache",

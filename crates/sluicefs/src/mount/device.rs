@@ -1,5 +1,6 @@
 //! `/dev/fuse`: one request per read(2), one reply per writev(2).
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,38 +10,44 @@ use std::os::fd::{AsFd, OwnedFd};
 #[derive(Debug)]
 pub(super) struct Device(OwnedFd);
 
+/// What there was to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// A request of so many bytes.
+    Message(usize),
+    /// Nothing yet.
+    Nothing,
+    /// No more, after unmounting or an abort through `/sys/fs/fuse`.
+    Ended,
+}
+
 impl Device {
     pub(super) fn new(fd: OwnedFd) -> Self {
         Device(fd)
     }
 
-    /// A second descriptor for another thread: with a queue of its own where
-    /// this process may open the device, else the same one again.
-    pub(super) fn for_another_thread(&self) -> io::Result<Device> {
-        match sluice_sys::clone_fuse_connection(self.0.as_fd()) {
-            Ok(fd) => Ok(Device(fd)),
-            Err(error) => {
-                tracing::debug!(%error, "sharing one descriptor of /dev/fuse");
-                Ok(Device(self.0.try_clone()?))
-            }
-        }
+    /// Another descriptor, which does not sleep for requests. Only where this
+    /// process may open the device: a copy of the same descriptor would sleep.
+    pub(super) fn without_sleep(&self) -> io::Result<Device> {
+        let fd = sluice_sys::clone_fuse_connection(self.0.as_fd())?;
+        let flags = rustix::fs::fcntl_getfl(&fd)?;
+        rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+        Ok(Device(fd))
     }
 
-    /// Waits for a request and returns its length; `None` after unmounting
-    /// or an abort through `/sys/fs/fuse`.
-    pub(super) fn receive(&self, buf: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            match rustix::io::read(&self.0, &mut *buf) {
-                Ok(len) => return Ok(Some(len)),
-                Err(Errno::NODEV) => return Ok(None),
-                Err(Errno::CONNABORTED) => {
-                    tracing::warn!("the connection to the kernel was aborted");
-                    return Ok(None);
-                }
-                // ENOENT: the request was taken back while it was handed over.
-                Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
-                Err(errno) => return Err(errno.into()),
+    /// Takes a request, and sleeps before that if none waits and this descriptor
+    /// sleeps.
+    pub(super) fn receive(&self, buf: &mut [u8]) -> io::Result<Received> {
+        match rustix::io::read(&self.0, buf) {
+            Ok(len) => Ok(Received::Message(len)),
+            Err(Errno::NODEV) => Ok(Received::Ended),
+            Err(Errno::CONNABORTED) => {
+                tracing::warn!("the connection to the kernel was aborted");
+                Ok(Received::Ended)
             }
+            // ENOENT: the request was taken back while it was handed over.
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => Ok(Received::Nothing),
+            Err(errno) => Err(errno.into()),
         }
     }
 

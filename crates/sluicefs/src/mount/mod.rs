@@ -2,8 +2,8 @@
 //!
 //! [`run`] is `sluice mount --export`; [`Mounted`] is the same for any service,
 //! without signals and in this process. `kernel` mounts and unmounts (or
-//! `fusermount`, for ordinary users), `workers` read requests from `device`
-//! into `buffer`s and serve them, `exchange` carries the replies, `notifier`
+//! `fusermount`, for ordinary users), a crew of threads takes `requests`
+//! from `device` into `buffer`s and serves them, `exchange` carries the replies, `notifier`
 //! sends invalidations from a thread of its own, and `daemon` is going to the
 //! background.
 
@@ -16,7 +16,7 @@ mod kernel;
 mod mount_table;
 mod notifier;
 mod options;
-mod workers;
+mod requests;
 
 use crate::failure::Failure;
 use crate::logging;
@@ -25,12 +25,13 @@ use crate::signals::OnEndSignal;
 use device::Device;
 use kernel::KernelMount;
 pub use options::MountOptions;
+use requests::Requests;
+use sluice_crew::{Crew, CrewConfig, Next, Polling, Queue};
 use sluice_proto::fuse::serve::{Server, ServerConfig, TransportLimits};
 use sluice_vfs::{AccessChecks, FileService, Peer, SessionLimits};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
-use workers::Worker;
 
 /// Largest payload of one request in either direction, in bytes: the most that
 /// Linux puts into a FUSE message (256 pages).
@@ -116,7 +117,8 @@ fn end_by_signal(mount: Option<&Unmounter>, nth: usize) {
 #[derive(Debug)]
 pub struct Mounted {
     kernel: Arc<KernelMount>,
-    threads: Vec<JoinHandle<()>>,
+    crew: Option<Crew<Requests>>,
+    notifying: Option<JoinHandle<()>>,
 }
 
 /// Unmounts, from any thread.
@@ -140,7 +142,8 @@ impl Mounted {
         let device = Arc::new(Device::new(device));
         let mut mounted = Mounted {
             kernel: Arc::new(kernel),
-            threads: Vec::new(),
+            crew: None,
+            notifying: None,
         };
         let (notifier, notifications) = notifier::queue();
         let config = ServerConfig {
@@ -158,7 +161,7 @@ impl Mounted {
             notifier: Some(Arc::new(notifier)),
         };
         let server = Arc::new(Server::new(service, config));
-        mounted.serve(&device, &server, notifications)?;
+        mounted.serve(device, server, notifications, options.poll)?;
         mounted.kernel.raise_read_ahead();
         Ok(mounted)
     }
@@ -176,44 +179,49 @@ impl Mounted {
     /// Answers INIT here and everything after it on threads.
     fn serve(
         &mut self,
-        device: &Arc<Device>,
-        server: &Arc<Server>,
+        device: Arc<Device>,
+        server: Arc<Server>,
         notifications: notifier::Queue,
+        polling: Polling,
     ) -> Result<(), Failure> {
-        let target = self.kernel.target().to_owned();
-        let mut first = Worker::new(Arc::clone(device), Arc::clone(server));
+        let target = self.kernel.target();
+        let requests = Requests::new(Arc::clone(&device), Arc::clone(&server));
+        let mut buffers = requests.hand();
         while !server.is_live() {
-            if !first.serve_one() {
-                return Err(Failure::new(format!(
-                    "the kernel gave up the mount on '{}'",
-                    target.display()
-                )));
+            match requests.wait(&mut buffers) {
+                Next::Job(request) => requests.run(&mut buffers, request),
+                Next::Nothing => {}
+                Next::Ended => {
+                    let target = target.display();
+                    return Err(Failure::new(format!(
+                        "the kernel gave up the mount on '{target}'"
+                    )));
+                }
             }
         }
-        let cannot_start = |error| Failure::from_io("start threads for", &target, &error);
-        self.threads.push(first.spawn(0).map_err(cannot_start)?);
-        for index in 1..workers::thread_count() {
-            let device = device.for_another_thread().map_err(cannot_start)?;
-            let worker = Worker::new(Arc::new(device), Arc::clone(server));
-            self.threads
-                .push(worker.spawn(index).map_err(cannot_start)?);
-        }
-        let device = Arc::clone(device);
+        drop(buffers);
+        let cannot_start = |error| Failure::from_io("start threads for", target, &error);
+        let config = CrewConfig {
+            polling,
+            ..CrewConfig::new("fuse")
+        };
+        let crew = Crew::start(Arc::new(requests), config).map_err(cannot_start)?;
+        self.crew = Some(crew);
         let notifying = std::thread::Builder::new()
             .name("fuse-notify".into())
             .spawn(move || notifications.send_all(&device))
             .map_err(cannot_start)?;
-        self.threads.push(notifying);
+        self.notifying = Some(notifying);
         Ok(())
     }
 
-    /// The workers end when the kernel has no more requests, and with the last
-    /// of them the server and its notifier.
+    /// The crew ends when the kernel has no more requests, and with it the
+    /// server and its notifier.
     fn join(&mut self) {
-        for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread that serves the mount panicked");
-            }
+        let served = self.crew.take().is_none_or(Crew::join);
+        let notified = self.notifying.take().map(JoinHandle::join);
+        if !served || notified.is_some_and(|outcome| outcome.is_err()) {
+            tracing::error!("a thread that serves the mount panicked");
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::share::SharePolicy;
 use crate::timeout::Timeout;
 use rustix::mount::MountFlags;
+use sluice_crew::Polling;
 use sluice_proto::fuse::serve::{CacheMode, Offer};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct MountOptions {
     pub fsname: Option<String>,
     /// What is served, and how long the kernel may trust it.
     pub policy: SharePolicy,
+    /// How its threads look for requests before they sleep.
+    pub poll: Polling,
 }
 
 impl Default for MountOptions {
@@ -26,6 +29,7 @@ impl Default for MountOptions {
             allow_other: false,
             fsname: None,
             policy: SharePolicy::default(),
+            poll: Polling::default(),
         }
     }
 }
@@ -68,6 +72,7 @@ impl MountOptions {
                     .map_err(|_| format!("cache={mode} is unknown"))?;
                 self.policy.cache = mode;
             }
+            ("poll", how) => self.poll = how.parse().map_err(|e| format!("poll={how}: {e}"))?,
             ("negtimeout", ms) => self.policy.negative_timeout = Some(negative_timeout(ms)?),
             _ => return Err(format!("unknown mount option '{word}'")),
         }
@@ -186,6 +191,7 @@ mod tests {
             ("fsname=", "'fsname='"),
             ("locks=here", "locks=here"),
             ("allow_mmap=1", "'allow_mmap=1'"),
+            ("poll=50", "poll=50"),
         ] {
             let error = parse(list).unwrap_err();
             assert!(error.contains(named), "{list}: {error}");

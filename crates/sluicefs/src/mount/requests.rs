@@ -1,0 +1,95 @@
+//! `/dev/fuse` as a queue of requests, each served by the thread that reads it.
+
+use super::MAX_MESSAGE_BYTES;
+use super::buffer::AlignedBuffer;
+use super::device::{Device, Received};
+use super::exchange::DeviceExchange;
+use crate::panics;
+use sluice_crew::{Next, Queue};
+use sluice_proto::fuse::serve::Server;
+use sluice_proto::fuse::wire::{InHeader, WriteIn, prefix_len};
+use std::sync::Arc;
+
+/// Where the data of a WRITE begins.
+const PAYLOAD_AT: usize = size_of::<InHeader>() + size_of::<WriteIn>();
+
+/// A mount's requests and who answers them.
+pub(super) struct Requests {
+    /// Sleeps for requests.
+    patient: Arc<Device>,
+    /// The same connection without sleep, where this process may have that.
+    eager: Option<Arc<Device>>,
+    server: Arc<Server>,
+}
+
+/// A thread's buffers.
+pub(super) struct Buffers {
+    request: AlignedBuffer,
+    body: AlignedBuffer,
+}
+
+/// A request that is in a thread's buffer.
+pub(super) struct Request {
+    len: usize,
+    from: Arc<Device>,
+}
+
+impl Requests {
+    pub(super) fn new(device: Arc<Device>, server: Arc<Server>) -> Self {
+        let eager = device.without_sleep();
+        if let Err(error) = &eager {
+            tracing::debug!(%error, "no second descriptor of /dev/fuse: no polling");
+        }
+        Requests {
+            patient: device,
+            eager: eager.ok().map(Arc::new),
+            server,
+        }
+    }
+}
+
+impl Queue for Requests {
+    type Hand = Buffers;
+    type Job = Request;
+
+    fn hand(&self) -> Buffers {
+        Buffers {
+            request: AlignedBuffer::new(PAYLOAD_AT + MAX_MESSAGE_BYTES, PAYLOAD_AT),
+            body: AlignedBuffer::new(MAX_MESSAGE_BYTES, 0),
+        }
+    }
+
+    fn take(&self, buffers: &mut Buffers) -> Next<Request> {
+        match &self.eager {
+            Some(device) => receive(device, buffers),
+            None => Next::Nothing,
+        }
+    }
+
+    fn wait(&self, buffers: &mut Buffers) -> Next<Request> {
+        receive(&self.patient, buffers)
+    }
+
+    fn run(&self, buffers: &mut Buffers, request: Request) {
+        let message = buffers.request.get(..request.len).unwrap_or_default();
+        let prefix_len = prefix_len(message).unwrap_or(message.len());
+        let (prefix, payload) = message.split_at(prefix_len.min(message.len()));
+        let exchange = DeviceExchange::new(&request.from, payload, &mut buffers.body);
+        panics::contain(|| self.server.handle(prefix, exchange));
+    }
+}
+
+fn receive(device: &Arc<Device>, buffers: &mut Buffers) -> Next<Request> {
+    match device.receive(&mut buffers.request) {
+        Ok(Received::Message(len)) => Next::Job(Request {
+            len,
+            from: Arc::clone(device),
+        }),
+        Ok(Received::Nothing) => Next::Nothing,
+        Ok(Received::Ended) => Next::Ended,
+        Err(error) => {
+            tracing::error!(%error, "cannot read from /dev/fuse");
+            Next::Ended
+        }
+    }
+}
