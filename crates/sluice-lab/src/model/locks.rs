@@ -190,17 +190,23 @@ impl FileLocks {
         let (mut own, others): (Vec<Claim>, Vec<Claim>) =
             self.held.iter().partition(|h| is_same(h));
         own.iter_mut().for_each(|held| held.handle = claim.handle);
+        // Linux keeps an owner's locks together, by offset, where its first one came.
+        let first = self.held.iter().position(is_same);
+        let first = first.unwrap_or(others.len());
         self.held = others;
         let mut added = (claim.lock.kind != LockKind::Unlock).then_some(*claim);
+        let mut kept = Vec::new();
         for held in own {
             match &mut added {
                 Some(new) if new.lock.kind == held.lock.kind && touches(new, &held) => {
                     new.lock.range = hull(new.lock.range, held.lock.range);
                 }
-                _ => self.held.extend(without(&held, claim.lock.range)),
+                _ => kept.extend(without(&held, claim.lock.range)),
             }
         }
-        self.held.extend(added);
+        kept.extend(added);
+        kept.sort_by_key(|held| held.lock.range.start);
+        self.held.splice(first..first, kept);
     }
 
     fn owner_count(&self, session: SessionId) -> usize {

@@ -1,7 +1,7 @@
 //! Moving names.
 
 use super::Call;
-use crate::model::inode::Body;
+use crate::model::inode::{Body, Inode};
 use sluice_vfs::{
     Access, Device, Errno, FileType, Name, NewNode, NodeId, RenameFlags, Renamed, Result,
 };
@@ -41,17 +41,11 @@ impl Call<'_> {
         if replaced == Some(old.ino) {
             return self.stamps(old_dir, new_dir);
         }
-        self.check_may_leave(&old, new_dir)?;
-        match replaced {
-            Some(ino) => {
-                let new = End {
-                    dir: new_dir,
-                    name: new.1,
-                    ino,
-                };
-                self.check_replaced(&old, &new, flags)?;
-            }
-            None => self.check_may_create(self.state.tree.get(new_dir)?)?,
+        self.check_rights(&old, new_dir, replaced, flags)?;
+        if let Some(replaced) = replaced
+            && !flags.contains(RenameFlags::EXCHANGE)
+        {
+            self.check_empty(replaced)?;
         }
         if flags.contains(RenameFlags::WHITEOUT) {
             self.state.tree.check_room()?;
@@ -85,28 +79,48 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Whether the old name may go, and a directory get another parent.
-    fn check_may_leave(&self, old: &End<'_>, new_dir: u64) -> Result<()> {
-        let inode = self.state.tree.get(old.ino)?;
-        self.check_may_delete(self.state.tree.get(old.dir)?, inode)?;
-        if inode.is_dir() && old.dir != new_dir {
-            self.check_access(inode, Access::WRITE)?;
-        }
-        Ok(())
-    }
-
-    fn check_replaced(&self, old: &End<'_>, new: &End<'_>, flags: RenameFlags) -> Result<()> {
-        let replaced = self.state.tree.get(new.ino)?;
-        self.check_may_delete(self.state.tree.get(new.dir)?, replaced)?;
+    /// Whether both names may change, in the order in which Linux asks
+    /// (`vfs_rename`).
+    fn check_rights(
+        &self,
+        old: &End<'_>,
+        new_dir: u64,
+        replaced: Option<u64>,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let moved = self.state.tree.get(old.ino)?;
+        self.check_may_delete(self.state.tree.get(old.dir)?, moved)?;
+        let to = self.state.tree.get(new_dir)?;
+        let Some(replaced) = replaced else {
+            self.check_may_create(to)?;
+            return self.check_new_parent(moved, old.dir, new_dir);
+        };
+        let replaced = self.state.tree.get(replaced)?;
+        self.check_may_delete(to, replaced)?;
         if flags.contains(RenameFlags::EXCHANGE) {
-            return self.check_may_leave(new, old.dir);
+            self.check_new_parent(moved, old.dir, new_dir)?;
+            return self.check_new_parent(replaced, new_dir, old.dir);
         }
-        let is_dir = self.state.tree.get(old.ino)?.is_dir();
-        match (is_dir, replaced.is_dir()) {
+        match (moved.is_dir(), replaced.is_dir()) {
             (true, false) => Err(Errno::ENOTDIR),
             (false, true) => Err(Errno::EISDIR),
-            (true, true) if !replaced.directory()?.is_empty() => Err(Errno::ENOTEMPTY),
-            _ => Ok(()),
+            _ => self.check_new_parent(moved, old.dir, new_dir),
+        }
+    }
+
+    /// A directory with another parent is itself written to.
+    fn check_new_parent(&self, inode: &Inode, old_dir: u64, new_dir: u64) -> Result<()> {
+        match inode.is_dir() && old_dir != new_dir {
+            true => self.check_access(inode, Access::WRITE),
+            false => Ok(()),
+        }
+    }
+
+    fn check_empty(&self, ino: u64) -> Result<()> {
+        let inode = self.state.tree.get(ino)?;
+        match inode.is_dir() && !inode.directory()?.is_empty() {
+            true => Err(Errno::ENOTEMPTY),
+            false => Ok(()),
         }
     }
 
