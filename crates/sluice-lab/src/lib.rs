@@ -5,6 +5,7 @@
 //! - [`faults`]: a layer that fails, stalls and cuts calls short on demand.
 //! - [`fuse_client`]: a session on the far side of FUSE bytes, or of a ring.
 //! - [`posix`]: cases for directories, with a kernel's system calls.
+//! - [`raw_guest`]: a virtio-fs driver with full control over bytes and descriptors.
 //! - [`bench`]: measurements, side by side with peers.
 //!
 //! Nothing in here is part of a release.
@@ -16,3 +17,4 @@ pub mod faults;
 pub mod fuse_client;
 pub mod model;
 pub mod posix;
+pub mod raw_guest;

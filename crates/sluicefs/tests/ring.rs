@@ -1,9 +1,7 @@
 //! `serve` behind rings that a driver in this process fills: what a guest does,
 //! and what a broken or hostile one does.
 
-mod guest;
-
-use guest::{Guest, HEADER_LEN, OpenFile, ROOM, ROOT, write};
+use sluice_lab::raw_guest::{Guest, HEADER_LEN, OpenFile, ROOM, ROOT, write};
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_proto::fuse::wire::{
     BatchForgetIn, CBytes, Counted, Direntpluses, FileLock, ForgetIn, ForgetOne, InHeader, LkFlags,

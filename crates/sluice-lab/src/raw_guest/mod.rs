@@ -1,5 +1,12 @@
-//! A guest's half of virtio-fs, as far as a test needs it: FUSE requests on
-//! the rings of a driver in this process.
+//! A guest's half of virtio-fs with full control: FUSE requests, well-formed or
+//! not, on the rings of a driver in this process.
+//!
+//! What breaks the protocol in a reply is the device's fault, and panics: what
+//! uses this are tests.
+
+mod by_hand;
+
+pub use by_hand::{Answer, body, header};
 
 use sluice_proto::fuse::wire::{
     CBytes, CreateIn, Dialect, Extensions, GetattrIn, InitFlags, InitIn, Operation, OutHeader,
@@ -11,67 +18,90 @@ use sluice_virtio::driver::{Completion, Driver, DriverError, DriverQueue, Option
 use std::path::Path;
 
 /// Bytes of a reply's header, which Linux gives a descriptor of its own.
-pub(crate) const HEADER_LEN: u32 = size_of::<OutHeader>() as u32;
+pub const HEADER_LEN: u32 = size_of::<OutHeader>() as u32;
 
 /// Room for the body of any reply here, in bytes.
-pub(crate) const ROOM: u32 = 256 << 10;
+pub const ROOM: u32 = 256 << 10;
 
-pub(crate) const ROOT: u64 = 1;
+/// Node of the share's root.
+pub const ROOT: u64 = 1;
 
 /// A connection with its two rings running.
-pub(crate) struct Guest {
-    pub(crate) driver: Driver,
-    pub(crate) hiprio: DriverQueue,
-    pub(crate) requests: DriverQueue,
+#[derive(Debug)]
+pub struct Guest {
+    /// The device's other end.
+    pub driver: Driver,
+    /// The queue for what must not wait.
+    pub hiprio: DriverQueue,
+    /// The queue for everything else.
+    pub requests: DriverQueue,
+    /// Who asks: user and group.
+    pub caller: (u32, u32),
     unique: u64,
 }
 
 /// An open file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenFile {
-    pub(crate) node: u64,
-    pub(crate) fh: u64,
+pub struct OpenFile {
+    /// Its node.
+    pub node: u64,
+    /// Its handle.
+    pub fh: u64,
 }
 
 impl Guest {
     /// Connects and starts the rings; no INIT yet.
-    pub(crate) fn connect(socket: &Path) -> Guest {
-        let mut driver = Driver::connect(socket, Options::default()).unwrap();
+    pub fn connect(socket: &Path) -> Guest {
+        Self::over(Driver::connect(socket, Options::default()).unwrap())
+    }
+
+    /// The same over a connection that was negotiated.
+    pub fn over(mut driver: Driver) -> Guest {
         let hiprio = driver.start_queue(0).unwrap();
         let requests = driver.start_queue(1).unwrap();
         Guest {
             driver,
             hiprio,
             requests,
+            caller: (0, 0),
             unique: 0,
         }
     }
 
     /// The same with INIT behind it.
-    pub(crate) fn mounted(socket: &Path) -> Guest {
+    pub fn mounted(socket: &Path) -> Guest {
         let mut guest = Guest::connect(socket);
         guest.init().unwrap();
         guest
     }
 
-    pub(crate) fn init(&mut self) -> Result<(), Errno> {
-        let offered = InitFlags::INIT_EXT | InitFlags::MAX_PAGES | InitFlags::FLOCK_LOCKS;
+    /// INIT as a plain client sends it.
+    pub fn init(&mut self) -> Result<(), Errno> {
+        self.init_offering(InitFlags::INIT_EXT | InitFlags::MAX_PAGES | InitFlags::FLOCK_LOCKS)
+    }
+
+    /// INIT with these flags.
+    pub fn init_offering(&mut self, offered: InitFlags) -> Result<(), Errno> {
         let args = InitIn {
             major: 7,
             minor: 45,
             max_readahead: 1 << 20,
-            flags: offered.0 as u32,
+            flags: offered.bits() as u32,
+            flags2: (offered.bits() >> 32) as u32,
             ..InitIn::default()
         };
         self.call(0, &Operation::Init { args }, &[]).map(drop)
     }
 
     /// The bytes of a request and its number.
-    pub(crate) fn encode(&mut self, node: u64, operation: &Operation<'_>) -> (u64, Vec<u8>) {
+    pub fn encode(&mut self, node: u64, operation: &Operation<'_>) -> (u64, Vec<u8>) {
         self.unique += 2;
+        let (uid, gid) = self.caller;
         let head = RequestHead {
             unique: self.unique,
             nodeid: node,
+            uid,
+            gid,
             ..RequestHead::default()
         };
         let mut bytes = vec![0; PREFIX_MAX];
@@ -88,7 +118,7 @@ impl Guest {
     }
 
     /// Sends a request without waiting for its reply.
-    pub(crate) fn send(&mut self, node: u64, operation: &Operation<'_>, payload: &[u8]) -> Token {
+    pub fn send(&mut self, node: u64, operation: &Operation<'_>, payload: &[u8]) -> Token {
         let (_, prefix) = self.encode(node, operation);
         let token = self
             .requests
@@ -99,7 +129,7 @@ impl Guest {
     }
 
     /// Runs a request; the body of its reply.
-    pub(crate) fn call(
+    pub fn call(
         &mut self,
         node: u64,
         operation: &Operation<'_>,
@@ -118,7 +148,7 @@ impl Guest {
     }
 
     /// Runs a request and looks at its decoded reply.
-    pub(crate) fn ask<T>(
+    pub fn ask<T>(
         &mut self,
         node: u64,
         operation: &Operation<'_>,
@@ -136,22 +166,19 @@ impl Guest {
     }
 
     /// Sends any buffers and waits for what comes back.
-    pub(crate) fn bytes(
-        &mut self,
-        readable: &[&[u8]],
-        writable: &[u32],
-    ) -> Result<Vec<u8>, DriverError> {
+    pub fn bytes(&mut self, readable: &[&[u8]], writable: &[u32]) -> Result<Vec<u8>, DriverError> {
         let completion = self.requests.roundtrip(readable, writable)?;
         Ok(self.requests.reply(&completion))
     }
 
     /// The errno of a completed request; 0 for success.
-    pub(crate) fn errno(&self, completion: &Completion) -> i32 {
+    pub fn errno(&self, completion: &Completion) -> i32 {
         let reply = self.requests.reply(completion);
         -i32::from_ne_bytes(reply[4..8].try_into().unwrap())
     }
 
-    pub(crate) fn getattr(&mut self, node: u64) -> Result<u64, Errno> {
+    /// GETATTR; the size.
+    pub fn getattr(&mut self, node: u64) -> Result<u64, Errno> {
         let args = GetattrIn::default();
         self.ask(
             node,
@@ -164,7 +191,8 @@ impl Guest {
         )
     }
 
-    pub(crate) fn lookup(&mut self, parent: u64, name: &[u8]) -> Result<u64, Errno> {
+    /// LOOKUP; the node, 0 for a name that is remembered as missing.
+    pub fn lookup(&mut self, parent: u64, name: &[u8]) -> Result<u64, Errno> {
         let name = CBytes(name);
         self.ask(
             parent,
@@ -177,7 +205,8 @@ impl Guest {
         )
     }
 
-    pub(crate) fn create(&mut self, parent: u64, name: &[u8]) -> Result<OpenFile, Errno> {
+    /// CREATE, for reading and writing.
+    pub fn create(&mut self, parent: u64, name: &[u8]) -> Result<OpenFile, Errno> {
         const O_RDWR: u32 = 2;
         let operation = Operation::Create {
             args: CreateIn {
@@ -197,7 +226,8 @@ impl Guest {
         })
     }
 
-    pub(crate) fn write(&mut self, file: OpenFile, offset: u64, data: &[u8]) -> Result<u32, Errno> {
+    /// WRITE; how much was written.
+    pub fn write(&mut self, file: OpenFile, offset: u64, data: &[u8]) -> Result<u32, Errno> {
         let operation = write(file, offset, data);
         self.ask(file.node, &operation, data, |reply| match reply {
             Reply::Write { written } => written.size,
@@ -205,12 +235,8 @@ impl Guest {
         })
     }
 
-    pub(crate) fn read(
-        &mut self,
-        file: OpenFile,
-        offset: u64,
-        size: u32,
-    ) -> Result<Vec<u8>, Errno> {
+    /// READ; what was read.
+    pub fn read(&mut self, file: OpenFile, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
         let args = ReadIn {
             fh: file.fh,
             offset,
@@ -221,7 +247,8 @@ impl Guest {
     }
 }
 
-pub(crate) fn write(file: OpenFile, offset: u64, data: &[u8]) -> Operation<'static> {
+/// A WRITE.
+pub fn write(file: OpenFile, offset: u64, data: &[u8]) -> Operation<'static> {
     Operation::Write {
         args: WriteIn {
             fh: file.fh,
