@@ -5,6 +5,7 @@
 //! - [`serve`] puts a service behind a virtio-fs device on a vhost-user socket.
 //! - [`mount`] puts a service under this machine's kernel through `/dev/fuse`.
 //! - [`sandbox`] boots throw-away guests with such devices.
+//! - [`layers`] are services over services.
 //! - [`share`] opens the host directory that both of them serve.
 //!
 //! Frontends know a [`FileService`](sluice_vfs::FileService) and nothing of
@@ -13,6 +14,7 @@
 
 pub mod cli;
 mod failure;
+pub mod layers;
 mod logging;
 pub mod mount;
 mod panics;

@@ -1,6 +1,7 @@
 //! The host directory that a command serves, and how it is to be offered.
 
 use crate::failure::Failure;
+use crate::layers::xattr_map::{XattrMap, XattrMapped};
 use crate::timeout::Timeout;
 use sluice_export::{Export, ExportOptions};
 use sluice_proto::fuse::serve::{CacheMode, Offer, ServeOptions};
@@ -33,6 +34,8 @@ pub struct SharePolicy {
     pub announce_submounts: bool,
     /// Extended attributes are passed through.
     pub xattr: bool,
+    /// Extended attributes have other names on the host.
+    pub xattr_map: Option<XattrMap>,
     /// POSIX ACLs are kept and obeyed.
     pub posix_acl: Offer,
     /// What a client makes gets the security label that it sends.
@@ -73,6 +76,7 @@ impl Default for SharePolicy {
             preserve_noatime: false,
             announce_submounts: true,
             xattr: true,
+            xattr_map: None,
             posix_acl: Offer::Never,
             security_label: Offer::Never,
         }
@@ -94,6 +98,16 @@ impl SharePolicy {
         ] {
             if offer != Offer::Never && !self.xattr {
                 return Err(format!("{what} need extended attributes"));
+            }
+        }
+        if let Some(map) = &self.xattr_map {
+            if !self.xattr {
+                return Err("a map of extended attributes needs them".into());
+            }
+            if self.posix_acl != Offer::Never && !map.keeps_acls() {
+                return Err("POSIX ACLs must keep their names: \
+                    the map of extended attributes gives them others"
+                    .into());
             }
         }
         Ok(())
@@ -146,7 +160,10 @@ pub fn open(dir: &Path, policy: &SharePolicy) -> Result<Arc<dyn FileService>, Fa
     })?;
     let export = Export::open(dir, policy.export_options())
         .map_err(|error| Failure::new(format!("cannot serve '{}': {error}", dir.display())))?;
-    Ok(Arc::new(export))
+    Ok(match &policy.xattr_map {
+        Some(map) => Arc::new(XattrMapped::new(Arc::new(export), map.clone())),
+        None => Arc::new(export),
+    })
 }
 
 #[cfg(test)]
@@ -170,6 +187,16 @@ mod tests {
             SharePolicy {
                 xattr: false,
                 security_label: Offer::Always,
+                ..good.clone()
+            },
+            SharePolicy {
+                xattr: false,
+                xattr_map: ":ok:all:::".parse().ok(),
+                ..good.clone()
+            },
+            SharePolicy {
+                xattr_map: ":map::user.virtiofs.:".parse().ok(),
+                posix_acl: Offer::Auto,
                 ..good.clone()
             },
         ];

@@ -48,6 +48,8 @@ Mount options:
   allow_direct_io      open files with O_DIRECT where programs do
   preserve_noatime     fail where O_NOATIME is refused
   noxattr              no extended attributes
+  xattrmap=RULES       other names for extended attributes, by virtiofsd's rules
+                       (with no comma in them)
   posixacl             keep and obey POSIX ACLs
   security_label       label what is made (SELinux) in the moment it is made
   poll=HOW             how to look for requests before sleeping: auto (default: up to

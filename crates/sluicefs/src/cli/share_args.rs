@@ -1,5 +1,6 @@
 //! Options about one share, for all commands that serve one.
 
+use crate::layers::xattr_map::XattrMap;
 use crate::share::{LockPlace, SharePolicy};
 use crate::timeout::Timeout;
 use clap::Args;
@@ -67,6 +68,11 @@ pub(super) struct ShareArgs {
     #[arg(long, overrides_with = "xattr")]
     no_xattr: bool,
 
+    /// Give extended attributes other names on the host, by virtiofsd's rules:
+    /// :map::user.virtiofs.: prefixes all
+    #[arg(long, conflicts_with = "no_xattr", value_name = "RULES")]
+    xattrmap: Option<XattrMap>,
+
     /// Keep and obey POSIX ACLs; `always` refuses a guest or share that can't
     #[arg(long, conflicts_with = "no_xattr", value_name = "WHEN", value_parser = offer(),
         default_value = "never", default_missing_value = "auto",
@@ -95,6 +101,7 @@ impl ShareArgs {
             preserve_noatime: self.preserve_noatime,
             announce_submounts: !self.no_announce_submounts,
             xattr: !self.no_xattr,
+            xattr_map: self.xattrmap.clone(),
             posix_acl: self.posix_acl,
             security_label: self.security_label,
         }
@@ -120,7 +127,8 @@ pub(super) fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
 fn lock_place() -> impl TypedValueParser<Value = LockPlace> {
     PossibleValuesParser::new([
         PossibleValue::new("host").help("Host processes and other guests see them"),
-        PossibleValue::new("guest").help("Quicker, and nobody else sees them"),
+        PossibleValue::new("guest")
+            .help("Quicker, and nobody else sees them"),
     ])
     .try_map(|word| word.parse())
 }
@@ -162,6 +170,7 @@ mod tests {
             "--allow-direct-io",
             "--preserve-noatime",
             "--no-announce-submounts",
+            "--xattrmap=:map:trusted.:user.virtiofs.:",
             "--posix-acl",
             "--security-label=always",
         ]);
@@ -176,6 +185,7 @@ mod tests {
             preserve_noatime: true,
             announce_submounts: false,
             xattr: true,
+            xattr_map: ":map:trusted.:user.virtiofs.:".parse().ok(),
             posix_acl: Offer::Auto,
             security_label: Offer::Always,
         };

@@ -59,6 +59,10 @@ impl MountOptions {
             ("allow_direct_io", "") => self.policy.allow_direct_io = true,
             ("preserve_noatime", "") => self.policy.preserve_noatime = true,
             ("noxattr", "") => self.policy.xattr = false,
+            ("xattrmap", rules) => {
+                let rules = rules.parse();
+                self.policy.xattr_map = Some(rules.map_err(|why| format!("{word}: {why}"))?);
+            }
             ("posixacl", "") => self.policy.posix_acl = Offer::Auto,
             ("security_label", "") => self.policy.security_label = Offer::Auto,
             ("locks", place) => {
@@ -190,6 +194,7 @@ mod tests {
             ("negtimeout=-2", "negtimeout=-2"),
             ("fsname=", "'fsname='"),
             ("locks=here", "locks=here"),
+            ("xattrmap=:map:", "xattrmap=:map:: rule"),
             ("allow_mmap=1", "'allow_mmap=1'"),
             ("poll=50", "poll=50"),
         ] {
