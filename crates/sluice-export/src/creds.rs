@@ -40,6 +40,11 @@ pub(crate) fn can_switch() -> Result<bool> {
     Ok(base()?.can_switch())
 }
 
+/// Whether the daemon may read and write every file, whatever its mode.
+pub(crate) fn passes_checks() -> Result<bool> {
+    Ok(base()?.caps.effective.contains(CapabilitySet::DAC_OVERRIDE))
+}
+
 /// Whether `uid` is the one this thread acts as anyhow.
 pub(crate) fn is_own(uid: Uid) -> Result<bool> {
     Ok(base()?.uid == uid)

@@ -1,6 +1,7 @@
 //! A host directory that peers can attach to.
 
 use crate::attr::{FULL, HostStat};
+use crate::creds;
 use crate::idmap::IdMap;
 use crate::ino_map::InoMap;
 use crate::inode_table::InodeKey;
@@ -108,11 +109,12 @@ pub(crate) struct Host {
 
 impl Host {
     fn features(&self) -> Features {
-        let mut features = Features::LOCKS
-            | Features::TMPFILE
-            | Features::KILL_SUIDGID
-            | Features::BACKING
-            | Features::NO_OPEN;
+        let mut features =
+            Features::LOCKS | Features::TMPFILE | Features::KILL_SUIDGID | Features::BACKING;
+        // What was opened may be written to though its mode forbids that by
+        // now, or did from the start: opening it once more takes a privilege.
+        let passes_checks = creds::passes_checks().unwrap_or(false);
+        features.set(Features::NO_OPEN, passes_checks);
         features.set(Features::POSIX_ACL, supports_acl(self));
         features.set(Features::READ_ONLY, self.options.read_only);
         features

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{POSIX, assert_tap, lab_cache, skip};
+use common::{POSIX, WITHOUT_OPEN, assert_tap, lab_cache, skip};
 use sluice_proto::fuse::serve::{CacheMode, Offer};
 use sluicefs::sandbox::{Guest, GuestShare, MachineChoice, MachineKind, ShareSource};
 use sluicefs::share::SharePolicy;
@@ -47,9 +47,11 @@ fn guest_passes(kind: MachineKind, cache: CacheMode) {
     fs::create_dir(&tools).unwrap();
     fs::create_dir(&tree).unwrap();
     fs::copy(POSIX, tools.join("posix")).unwrap();
-    let mut guest = Guest::new(["/mnt/tools/posix", "/mnt/tree"])
-        .root(root)
-        .share(&tools, "/mnt/tools");
+    let mut command = vec!["/mnt/tools/posix", "/mnt/tree"];
+    if cache == CacheMode::Always {
+        command.extend(WITHOUT_OPEN);
+    }
+    let mut guest = Guest::new(command).root(root).share(&tools, "/mnt/tools");
     guest.shares.push(shared(&tree, cache));
     guest.machine = MachineChoice {
         kind,

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{POSIX, passes, skip};
+use common::{POSIX, WITHOUT_OPEN, passes, skip};
 use sluice_proto::fuse::serve::{CacheMode, Offer};
 use sluicefs::mount::{MountOptions, Mounted};
 use sluicefs::share::{self, SharePolicy};
@@ -72,10 +72,8 @@ fn mount_passes(cache: CacheMode, writeback: bool) {
     if let Some(mount) = Mount::new(cache, writeback, true) {
         let mut command = Command::new(POSIX);
         command.arg(mount.target());
-        if writeback {
-            // The kernel appends itself, and so has its files opened without O_APPEND,
-            // which an append-only file refuses.
-            command.args(["--known", "space::an_append_only_file_only_grows"]);
+        if cache == CacheMode::Always {
+            command.args(WITHOUT_OPEN);
         }
         passes(&mut command, MAX_SKIPS);
     }

@@ -122,6 +122,9 @@ impl SharePolicy {
         options.writeback = self.writeback;
         options.posix_locks = self.lock_place() == LockPlace::Host;
         options.flock = options.posix_locks;
+        // O_DIRECT is something that opening says.
+        options.no_open = options.cache.keep_cache && !options.flock && !self.allow_direct_io;
+        options.no_opendir = options.cache.cache_dirs;
         options.direct_io_mmap = self.allow_mmap;
         options.direct_io_passthrough = self.allow_direct_io;
         options.announce_submounts = self.announce_submounts;

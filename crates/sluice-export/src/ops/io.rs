@@ -58,6 +58,10 @@ pub(crate) fn write(
             Err(errno) => return Err(errno),
         }
     }
+    if let File::ForNow(_, fd) = file {
+        // Some file systems (NFS) say only then that there is no room.
+        sluice_sys::close(fd)?;
+    }
     Ok(Written {
         len: done,
         stamp: Stamp::NONE,

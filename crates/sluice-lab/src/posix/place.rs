@@ -263,9 +263,12 @@ impl Place {
         rustix::fs::removexattr(self.path(name), key)
     }
 
-    /// Flags as chattr(1) sets them.
+    /// Makes a file append-only or immutable, or neither, as chattr(1) does.
+    /// Flags that its file system has of its own stay.
     pub fn set_flags<A: Arg>(&self, name: A, flags: IFlags) -> Result<()> {
-        rustix::fs::ioctl_setflags(self.open(name, OFlags::RDONLY)?, flags)
+        let file = self.open(name, OFlags::RDONLY)?;
+        let others = rustix::fs::ioctl_getflags(&file)? - (IFlags::APPEND | IFlags::IMMUTABLE);
+        rustix::fs::ioctl_setflags(&file, others | flags)
     }
 
     /// Names without `.` and `..`, in order.

@@ -30,6 +30,16 @@ pub fn lab() -> PathBuf {
 /// The program with the cases.
 pub const POSIX: &str = env!("CARGO_BIN_EXE_posix");
 
+/// What is otherwise where the client's kernel tells of no opens
+/// (`cache=always`): opening is where a file's flags refuse it, and then it is
+/// the first write that does.
+pub const WITHOUT_OPEN: [&str; 4] = [
+    "--known",
+    "space::an_append_only_file_only_grows",
+    "--known",
+    "space::an_immutable_file_stays",
+];
+
 /// Runs a command that prints TAP and lets all of it pass, with at most so many
 /// cases skipped.
 #[track_caller]

@@ -1,10 +1,10 @@
 //! Opening: flags and cache modes.
 
-use crate::harness::{FH, Harness};
-use crate::recorder::{NODE, Script};
+use crate::harness::{FH, Harness, OFFERED, init_in};
+use crate::recorder::{NODE, Recorder, Script};
 use sluice_proto::fuse::serve::{CacheMode, ServeOptions};
 use sluice_proto::fuse::wire::*;
-use sluice_vfs::{Errno, OpenHints};
+use sluice_vfs::{Errno, Features, OpenHints};
 use zerocopy::FromBytes;
 
 #[test]
@@ -175,22 +175,31 @@ fn files_are_made_and_opened_in_one_step() {
     );
 }
 
+/// A peer's files and directories that are not opened.
+fn without_open() -> Harness {
+    Harness::changed(|options| {
+        options.no_open = true;
+        options.no_opendir = true;
+    })
+}
+
 #[test]
 fn without_open_there_are_no_handles() {
-    let harness = Harness::changed(|options| options.no_open = true);
+    let harness = without_open();
     let open = OpenIn::default();
-    let create = Operation::Create {
-        args: CreateIn::default(),
-        name: CBytes(b"n"),
-        extensions: Extensions::default(),
-    };
+    let flush = FlushIn::default();
+    let copy = CopyFileRangeIn::default();
     for operation in [
         Operation::Open { args: open },
         Operation::Opendir { args: open },
-        create,
+        Operation::Flush { args: flush },
+        Operation::CopyFileRange { args: copy },
+        Operation::CopyFileRange64 { args: copy },
     ] {
+        // Linux asks once and never again.
         assert_eq!(harness.error(&operation), Errno::ENOSYS);
     }
+    assert_eq!(harness.service.calls(), Vec::<String>::new());
     let args = ReadIn {
         size: 100,
         ..ReadIn::default()
@@ -211,4 +220,77 @@ fn without_open_there_are_no_handles() {
         harness.called(&Operation::Getattr { args }),
         "getattr node 17.0 without handle 0x7ff"
     );
+}
+
+/// Linux releases nothing once it knows that there are no opens, and what it
+/// made before that has no handle to release.
+#[test]
+fn without_open_a_new_file_holds_no_handle() {
+    let harness = without_open();
+    let args = CreateIn {
+        flags: 0o2,
+        mode: 0o100_600,
+        umask: 0,
+        open_flags: OpenInFlags::empty(),
+    };
+    let extensions = Extensions::default();
+    let name = CBytes(b"n");
+    for operation in [
+        Operation::Create {
+            args,
+            name,
+            extensions,
+        },
+        Operation::Tmpfile {
+            args,
+            name,
+            extensions,
+        },
+    ] {
+        let (calls, body) = harness.run(&operation);
+        assert!(calls.contains("; release node"), "{calls}");
+        let (_, open) = EntryOut::read_from_prefix(&body).unwrap();
+        assert_eq!(OpenOut::read_from_bytes(open).unwrap().fh, 0);
+    }
+    let args = ReleaseIn::default();
+    for operation in [Operation::Release { args }, Operation::Releasedir { args }] {
+        assert_eq!(harness.called(&operation), "");
+    }
+}
+
+#[test]
+fn directories_alone_may_go_without_open() {
+    let harness = Harness::changed(|options| options.no_opendir = true);
+    let open = OpenIn::default();
+    assert_eq!(
+        harness.error(&Operation::Opendir { args: open }),
+        Errno::ENOSYS
+    );
+    assert!(
+        harness
+            .called(&Operation::Open { args: open })
+            .contains("open node")
+    );
+    let args = ReleaseIn {
+        fh: FH,
+        ..ReleaseIn::default()
+    };
+    assert_eq!(harness.called(&Operation::Releasedir { args }), "");
+    let released = harness.called(&Operation::Release { args });
+    assert!(released.starts_with("release node"), "{released}");
+}
+
+#[test]
+fn who_may_not_pass_checks_opens() {
+    let mut service = Recorder::new();
+    service.features = Features::empty();
+    let options = ServeOptions {
+        no_open: true,
+        no_opendir: true,
+        ..ServeOptions::new(CacheMode::Always)
+    };
+    let harness = Harness::over(service, options, false);
+    harness.init(init_in(MINOR, OFFERED)).unwrap();
+    let settled = harness.server.negotiated().unwrap();
+    assert!(!settled.is_without_open && !settled.is_without_opendir);
 }

@@ -127,8 +127,7 @@ pub(super) fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
 fn lock_place() -> impl TypedValueParser<Value = LockPlace> {
     PossibleValuesParser::new([
         PossibleValue::new("host").help("Host processes and other guests see them"),
-        PossibleValue::new("guest")
-            .help("Quicker, and nobody else sees them"),
+        PossibleValue::new("guest").help("Quicker, and nobody else sees them"),
     ])
     .try_map(|word| word.parse())
 }

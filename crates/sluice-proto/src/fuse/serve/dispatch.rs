@@ -51,7 +51,8 @@ pub(super) fn dispatch(call: &Call<'_>, operation: &Operation<'_>, exchange: &mu
         Op::Create { args, name, extensions } => open::create(call, args, *name, extensions, exchange.sink()),
         Op::Tmpfile { args, extensions, .. } => open::tmpfile(call, args, extensions, exchange.sink()),
         Op::Flush { args } => open::flush(call, args),
-        Op::Release { args } | Op::Releasedir { args } => open::release(call, args),
+        Op::Release { args } => open::release(call, args),
+        Op::Releasedir { args } => open::releasedir(call, args),
 
         Op::Read { args } => files::read(call, args, exchange.sink()),
         Op::Write { args, .. } => files::write(call, args, exchange),

@@ -14,7 +14,7 @@
 //! | `DO_READDIRPLUS`, `READDIRPLUS_AUTO` | by option | entries with the listing, where the kernel expects to need them |
 //! | `ASYNC_DIO` | yes | direct I/O in pieces side by side |
 //! | `WRITEBACK_CACHE` | by option | makes the kernel ignore the host's sizes and times |
-//! | `NO_OPEN_SUPPORT`, `NO_OPENDIR_SUPPORT` | by option | taken by answering OPEN with `ENOSYS` |
+//! | `NO_OPEN_SUPPORT`, `NO_OPENDIR_SUPPORT` | by option, if the service can | taken by answering OPEN or OPENDIR with `ENOSYS`, once |
 //! | `PARALLEL_DIROPS` | yes | a directory needs no serialisation here |
 //! | `HANDLE_KILLPRIV` | no | it would clear set-id bits for privileged writers too |
 //! | `HANDLE_KILLPRIV_V2` | if the service can | the kernel says when to clear them; saves a GETXATTR per write |
@@ -123,9 +123,9 @@ pub(super) fn negotiate(
     limits: &TransportLimits,
 ) -> Result<(Negotiated, InitOut), Refusal> {
     let offered = init.init_flags();
-    let can_skip_open = options.no_open && features.contains(Features::NO_OPEN);
-    let is_without_open = can_skip_open && offered.contains(InitFlags::NO_OPEN_SUPPORT);
-    let is_without_opendir = can_skip_open && offered.contains(InitFlags::NO_OPENDIR_SUPPORT);
+    let can_skip = |flag| features.contains(Features::NO_OPEN) && offered.contains(flag);
+    let is_without_open = options.no_open && can_skip(InitFlags::NO_OPEN_SUPPORT);
+    let is_without_opendir = options.no_opendir && can_skip(InitFlags::NO_OPENDIR_SUPPORT);
     let max_write = options.max_write.min(limits.max_payload).max(MAX_WRITE_MIN);
     let negotiated = Negotiated {
         minor,

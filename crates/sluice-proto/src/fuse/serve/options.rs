@@ -118,9 +118,11 @@ pub struct ServeOptions {
     /// The peer keeps writes back. Its kernel then ignores the server's sizes
     /// and times, so this is only for trees that the peer owns.
     pub writeback: bool,
-    /// Files and directories are used without being opened, where service and
-    /// peer can do that.
+    /// Files are used without being opened, where service and peer can do
+    /// that. Locks then stay with the peer, and content is cached for good.
     pub no_open: bool,
+    /// So are directories, whose listings are then cached for good.
+    pub no_opendir: bool,
     /// POSIX locks reach the server, and with it the host and other peers.
     pub posix_locks: bool,
     /// So do flock(2) locks.
@@ -152,6 +154,7 @@ impl ServeOptions {
             cache: mode.into(),
             writeback: false,
             no_open: false,
+            no_opendir: false,
             posix_locks: true,
             flock: true,
             xattr: true,

@@ -108,6 +108,7 @@ impl Server {
         mut pending: Pending<E>,
     ) {
         let opcode = request.operation.opcode();
+        tracing::trace!(?opcode, node = request.head.nodeid, "request");
         if let Err(error) = check_room(opcode, &mut pending) {
             return pending.answer(Err(error));
         }

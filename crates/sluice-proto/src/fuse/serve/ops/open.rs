@@ -9,8 +9,8 @@ use crate::fuse::wire::{
     ReleaseFlags, ReleaseIn,
 };
 use sluice_vfs::{
-    CreateArgs, Created, Errno, HandleId, Name, OpenFlags, OpenHints, Opened, ReadSink, Release,
-    Result,
+    CreateArgs, Created, Ctx, Errno, HandleId, Name, OpenFlags, OpenHints, Opened, ReadSink,
+    Release, Result,
 };
 
 pub(in super::super) fn open(
@@ -79,11 +79,31 @@ pub(in super::super) fn tmpfile(
 }
 
 pub(in super::super) fn flush(call: &Call<'_>, args: &FlushIn) -> Result<()> {
+    if call.negotiated().is_without_open {
+        // Nothing is held back for a handle that is none; it is not sent again.
+        return Err(Errno::ENOSYS);
+    }
     call.session()
         .flush(&call.ctx_of(args.lock_owner), call.node, HandleId(args.fh))
 }
 
+/// What was made before Linux sent the first OPEN is released, though it has
+/// no handle.
 pub(in super::super) fn release(call: &Call<'_>, args: &ReleaseIn) -> Result<()> {
+    if call.negotiated().is_without_open {
+        return Ok(());
+    }
+    give_back(call, args)
+}
+
+pub(in super::super) fn releasedir(call: &Call<'_>, args: &ReleaseIn) -> Result<()> {
+    if call.negotiated().is_without_opendir {
+        return Ok(());
+    }
+    give_back(call, args)
+}
+
+fn give_back(call: &Call<'_>, args: &ReleaseIn) -> Result<()> {
     let how = Release {
         unlock_flock: args.release_flags.contains(ReleaseFlags::FLOCK_UNLOCK),
         flush: args.release_flags.contains(ReleaseFlags::FLUSH),
@@ -101,19 +121,33 @@ fn make(
     args: &CreateIn,
     extensions: &Extensions<'_>,
     sink: &mut dyn ReadSink,
-    create: impl Fn(&sluice_vfs::Ctx<'_>, &CreateArgs<'_>) -> Result<Created>,
+    create: impl Fn(&Ctx<'_>, &CreateArgs<'_>) -> Result<Created>,
 ) -> Result<()> {
-    if call.negotiated().is_without_open {
-        // The handle would never be released. Linux goes on with MKNOD.
-        return Err(Errno::ENOSYS);
-    }
     let flags = file_flags(call, args.flags, args.open_flags)?;
     let new = new_node(call, args.mode, args.umask, extensions)?;
     let groups = groups(extensions);
     let ctx = call.ctx_in(&groups);
     let created = with_fallback(flags, |flags| create(&ctx, &CreateArgs { flags, new }))?;
     put(sink, &call.presenter().entry_out(&created.entry))?;
-    put(sink, &open_out(call, &created.opened, flags.asked))
+    put(sink, &made_open_out(call, &ctx, &created, flags.asked))
+}
+
+/// Without open, Linux would never give a handle back.
+fn made_open_out(call: &Call<'_>, ctx: &Ctx<'_>, made: &Created, asked: OpenFlags) -> OpenOut {
+    let Created { entry, opened, .. } = made;
+    if !call.negotiated().is_without_open {
+        return open_out(call, opened, asked);
+    }
+    let released = call
+        .session()
+        .release(ctx, entry.node, opened.handle, &Release::default());
+    if let Err(error) = released {
+        tracing::debug!(node = ?entry.node, %error, "a new file's handle");
+    }
+    OpenOut {
+        open_flags: open_out(call, opened, asked).open_flags,
+        ..OpenOut::default()
+    }
 }
 
 /// How the peer wants a file opened, and how it is tried first.
@@ -161,7 +195,9 @@ fn open_out(call: &Call<'_>, opened: &Opened, asked: OpenFlags) -> OpenOut {
     let cache = &call.presenter().cache;
     let hints = opened.hints;
     let is_direct = cache.direct_io || hints.contains(OpenHints::DIRECT_IO);
-    // FLUSH also drops POSIX locks, and reports errors of writes.
+    // FLUSH drops POSIX locks (closing any descriptor of a file drops all that
+    // its process has on it, and they may be taken after this), and reports
+    // errors of writes. So a file is clean only if its locks stay with the peer.
     let needs_flush = call.negotiated().has(InitFlags::POSIX_LOCKS)
         || asked.contains(OpenFlags::WRITE)
         || !hints.contains(OpenHints::NO_FLUSH);
