@@ -7,6 +7,7 @@
 //! - [`posix`]: cases for directories, with a kernel's system calls.
 //! - [`raw_guest`]: a virtio-fs driver with full control over bytes and descriptors.
 //! - [`bench`]: measurements, side by side with peers.
+//! - [`request_log`]: which requests a server gets.
 //!
 //! Nothing in here is part of a release.
 #![forbid(unsafe_code)]
@@ -18,3 +19,4 @@ pub mod fuse_client;
 pub mod model;
 pub mod posix;
 pub mod raw_guest;
+pub mod request_log;

@@ -2,93 +2,16 @@
 
 mod common;
 
+use common::mount::{Mount, cannot_mount};
 use common::{Daemon, run, skip, sluice, text};
 use rustix::fs::{FlockOperation, XattrFlags};
 use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use tempfile::TempDir;
-
-/// A directory, mounted elsewhere in the foreground.
-struct Mount {
-    _dir: TempDir,
-    export: PathBuf,
-    target: PathBuf,
-    daemon: Daemon,
-}
-
-impl Mount {
-    /// `None` where nothing can be mounted.
-    fn new(options: &str) -> Option<Mount> {
-        if let Some(why) = cannot_mount() {
-            skip(why);
-            return None;
-        }
-        let dir = tempfile::tempdir().unwrap();
-        let (export, target) = (dir.path().join("export"), dir.path().join("mnt"));
-        fs::create_dir(&export).unwrap();
-        fs::create_dir(&target).unwrap();
-        let daemon = foreground(&export, &target, options);
-        Some(Mount {
-            _dir: dir,
-            export,
-            target,
-            daemon,
-        })
-    }
-
-    fn unmount(&self) {
-        rustix::mount::unmount(&self.target, UnmountFlags::NOFOLLOW).unwrap();
-    }
-}
-
-impl Drop for Mount {
-    /// A test that failed leaves no mount behind.
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.target, UnmountFlags::DETACH);
-    }
-}
-
-fn cannot_mount() -> Option<&'static str> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("mounting needs root here");
-    }
-    let device = File::options().read(true).write(true).open("/dev/fuse");
-    device.is_err().then_some("there is no usable /dev/fuse")
-}
-
-/// Starts a foreground mount and waits for its line.
-fn foreground(export: &Path, target: &Path, options: &str) -> Daemon {
-    let arguments = [
-        "mount",
-        "--foreground",
-        "--export",
-        text(export),
-        text(target),
-    ];
-    let mut command = sluice(&arguments);
-    if !options.is_empty() {
-        command.args(["-o", options]);
-    }
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    stderr.read_line(&mut line).unwrap();
-    assert_eq!(
-        line,
-        format!(
-            "sluice: mounted {} on {}\n",
-            export.display(),
-            target.display()
-        )
-    );
-    child.stderr = Some(stderr.into_inner());
-    Daemon(child)
-}
 
 fn is_mounted(target: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap();

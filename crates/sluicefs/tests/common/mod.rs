@@ -1,6 +1,8 @@
 //! What the tests of the binary share.
 #![allow(dead_code, unreachable_pub, reason = "every test uses a part of it")]
 
+pub mod mount;
+
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::PidfdFlags;
 use std::io::Read;
