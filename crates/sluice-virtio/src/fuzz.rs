@@ -157,12 +157,16 @@ pub fn fuzz_session(data: &[u8]) {
     let mut replies = ours.try_clone().expect("a second descriptor");
     std::thread::scope(|scope| {
         // Replies that nobody reads would keep the session from reading on.
-        scope.spawn(move || replies.read_to_end(&mut Vec::new()));
-        scope.spawn(move || {
+        let reader = scope.spawn(move || replies.read_to_end(&mut Vec::new()));
+        let writer = scope.spawn(move || {
             send_records(data, Channel::new(ours.try_clone().expect("a third")));
             let _ = ours.shutdown(std::net::Shutdown::Write);
         });
         let _ = backend.serve(theirs);
+        // The scope's end alone does not wait until the threads' own memory is free.
+        for outcome in [writer.join(), reader.join().map(drop)] {
+            outcome.expect("neither panics");
+        }
     });
 }
 

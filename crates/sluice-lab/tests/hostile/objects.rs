@@ -1,0 +1,272 @@
+//! Nodes and handles that are unknown, foreign or gone; and too many of them.
+
+use crate::scene::Scene;
+use sluice_lab::raw_guest::{Guest, OpenFile, ROOT, body};
+use sluice_proto::fuse::wire::{
+    FileLock, ForgetIn, LinkIn, LkFlags, LkIn, MkdirIn, Opcode, ReadIn, ReleaseIn, RenameIn,
+};
+use sluice_vfs::Errno;
+use std::fs;
+use zerocopy::IntoBytes;
+
+/// Requests about a node, with the smallest body that has a meaning.
+fn about_a_node() -> Vec<(Opcode, Vec<u8>)> {
+    let sized = |opcode, len| (opcode, vec![0; len]);
+    vec![
+        (Opcode::Lookup, b"x\0".to_vec()),
+        (Opcode::Getattr, vec![0; 16]),
+        sized(Opcode::Setattr, 88),
+        sized(Opcode::Readlink, 0),
+        (Opcode::Symlink, b"x\0y\0".to_vec()),
+        (Opcode::Mknod, [&[0; 16][..], b"x\0"].concat()),
+        (Opcode::Mkdir, body(&MkdirIn::default(), b"x\0")),
+        (Opcode::Unlink, b"x\0".to_vec()),
+        (Opcode::Rmdir, b"x\0".to_vec()),
+        (Opcode::Rename, body(&RenameIn { newdir: ROOT }, b"x\0y\0")),
+        (Opcode::Link, body(&LinkIn { oldnodeid: ROOT }, b"x\0")),
+        sized(Opcode::Open, 8),
+        sized(Opcode::Opendir, 8),
+        sized(Opcode::Read, 40),
+        sized(Opcode::Write, 40),
+        sized(Opcode::Statfs, 0),
+        sized(Opcode::Release, 24),
+        sized(Opcode::Releasedir, 24),
+        sized(Opcode::Fsync, 16),
+        sized(Opcode::Fsyncdir, 16),
+        sized(Opcode::Flush, 24),
+        (Opcode::Setxattr, [&[0; 16][..], b"user.x\0"].concat()),
+        (Opcode::Getxattr, [&[0; 8][..], b"user.x\0"].concat()),
+        sized(Opcode::Listxattr, 8),
+        (Opcode::Removexattr, b"user.x\0".to_vec()),
+        sized(Opcode::Readdir, 40),
+        sized(Opcode::Readdirplus, 40),
+        sized(Opcode::Getlk, 48),
+        sized(Opcode::Setlk, 48),
+        sized(Opcode::Setlkw, 48),
+        sized(Opcode::Access, 8),
+        (Opcode::Create, [&[0; 16][..], b"x\0"].concat()),
+        (Opcode::Tmpfile, [&[0; 16][..], b"/\0"].concat()),
+        sized(Opcode::Ioctl, 32),
+        sized(Opcode::Fallocate, 32),
+        sized(Opcode::Lseek, 24),
+        sized(Opcode::CopyFileRange, 56),
+        sized(Opcode::Statx, 24),
+        sized(Opcode::Setupmapping, 40),
+        sized(Opcode::Bmap, 16),
+        sized(Opcode::Poll, 24),
+    ]
+}
+
+#[test]
+fn nodes_that_nobody_was_told_of() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        let known = guest.lookup(ROOT, b"file").unwrap();
+        let strangers = [
+            0,
+            2,
+            known + 1,
+            known ^ (1 << 32),
+            known ^ (1 << 63),
+            1 << 32,
+            u64::from(u32::MAX),
+            u64::MAX,
+        ];
+        for (opcode, body) in about_a_node() {
+            for stranger in strangers.into_iter().filter(|node| *node != known) {
+                let answer = guest.ask_raw(opcode as u32, stranger, &body);
+                assert!(answer.is_err(), "{opcode:?} of node {stranger:#x} works");
+            }
+        }
+        for stranger in strangers.into_iter().filter(|node| *node != known) {
+            let linked = body(
+                &LinkIn {
+                    oldnodeid: stranger,
+                },
+                b"new\0",
+            );
+            let linked = guest.ask_raw(Opcode::Link as u32, ROOT, &linked);
+            assert_eq!(linked, Err(Errno::ESTALE));
+            let moved = body(&RenameIn { newdir: stranger }, b"file\0new\0");
+            let moved = guest.ask_raw(Opcode::Rename as u32, ROOT, &moved);
+            assert_eq!(moved, Err(Errno::ESTALE));
+        }
+    });
+}
+
+/// A handle is good for its own node, and for what it was opened as.
+#[test]
+fn handles_of_others() {
+    Scene::play(|scene| {
+        fs::write(scene.share.join("other"), b"other").unwrap();
+        let mut guest = scene.guest();
+        let file = guest.create(ROOT, b"file").unwrap();
+        let other = guest.create(ROOT, b"other").unwrap();
+        let opened = guest
+            .ask_raw(Opcode::Opendir as u32, ROOT, &[0; 8])
+            .unwrap();
+        let dir = u64::from_ne_bytes(opened[..8].try_into().unwrap());
+        let swapped = |fh, node| OpenFile { fh, node };
+        for (fh, node) in [
+            (file.fh, other.node),
+            (dir, file.node),
+            (file.fh ^ (1 << 32), file.node),
+            (file.fh + 2, file.node),
+            (u64::MAX, file.node),
+        ] {
+            assert!(
+                guest.read(swapped(fh, node), 0, 10).is_err(),
+                "{fh:#x} {node:#x}"
+            );
+            assert!(
+                guest.write(swapped(fh, node), 0, b"x").is_err(),
+                "{fh:#x} {node:#x}"
+            );
+        }
+        for opcode in [Opcode::Readdir, Opcode::Readdirplus] {
+            for (fh, node) in [(file.fh, ROOT), (file.fh, file.node), (dir, file.node)] {
+                let args = ReadIn {
+                    fh,
+                    size: 4096,
+                    ..ReadIn::default()
+                };
+                let listed = guest.ask_raw(opcode as u32, node, args.as_bytes());
+                assert!(listed.is_err(), "{opcode:?} {fh:#x} {node:#x}");
+            }
+        }
+        assert_eq!(fs::read(scene.share.join("other")).unwrap(), b"other");
+    });
+}
+
+#[test]
+fn what_is_closed_or_forgotten_is_gone() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        let file = guest.create(ROOT, b"file").unwrap();
+        let release = ReleaseIn {
+            fh: file.fh,
+            ..ReleaseIn::default()
+        };
+        let release = |guest: &mut Guest| {
+            guest.ask_raw(Opcode::Release as u32, file.node, release.as_bytes())
+        };
+        assert!(release(&mut guest).is_ok());
+        for _ in 0..100 {
+            assert_eq!(release(&mut guest), Err(Errno::EBADF));
+            assert!(guest.read(file, 0, 10).is_err());
+        }
+        // More references than were given, many times.
+        let open = guest.create(ROOT, b"file").unwrap();
+        for nlookup in [1, u64::MAX, u64::MAX, 1 << 63, 0] {
+            let args = ForgetIn { nlookup };
+            let forget = sluice_lab::raw_guest::header(Opcode::Forget as u32, open.node, 8);
+            assert_eq!(guest.send_raw(&forget, args.as_bytes(), &[]), None);
+        }
+        assert_eq!(guest.getattr(open.node), Err(Errno::ESTALE));
+        // What is open may go on or not, but as itself.
+        if let Ok(content) = guest.read(open, 0, 100) {
+            assert_eq!(content, b"content");
+        }
+        assert!(guest.lookup(ROOT, b"file").is_ok());
+    });
+}
+
+/// virtiofsd and QEMU's C daemon before it died or stayed in EMFILE for good
+/// (CVE-2020-10717).
+#[test]
+fn opening_without_end() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        let node = guest.lookup(ROOT, b"file").unwrap();
+        let mut opened = 0;
+        let refusal = loop {
+            match guest.ask_raw(Opcode::Open as u32, node, &[0; 8]) {
+                Ok(_) => opened += 1,
+                Err(errno) => break errno,
+            }
+            assert!(opened <= 1 << 17, "there is no end");
+        };
+        assert!(
+            [Errno::ENFILE, Errno::EMFILE].contains(&refusal),
+            "{refusal}"
+        );
+        assert!(opened >= 100, "only {opened} files can be open");
+        for _ in 0..1000 {
+            assert!(guest.ask_raw(Opcode::Open as u32, node, &[0; 8]).is_err());
+        }
+        // It is this session's misfortune, and not for good.
+        assert!(guest.getattr(node).is_ok());
+        guest.init().unwrap();
+        let node = guest.lookup(ROOT, b"file").unwrap();
+        assert!(guest.ask_raw(Opcode::Open as u32, node, &[0; 8]).is_ok());
+    });
+}
+
+#[test]
+fn locking_without_end() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        let file = guest.create(ROOT, b"file").unwrap();
+        let lock = |owner, start| LkIn {
+            fh: file.fh,
+            owner,
+            lk: FileLock {
+                start,
+                end: start,
+                kind: FileLock::WRITE,
+                pid: 1,
+            },
+            lk_flags: LkFlags::empty(),
+            padding: 0,
+        };
+        let mut held = 0;
+        let refusal = loop {
+            let args = lock(held, held);
+            match guest.ask_raw(Opcode::Setlk as u32, file.node, args.as_bytes()) {
+                Ok(_) => held += 1,
+                Err(errno) => break errno,
+            }
+            assert!(held <= 1 << 17, "there is no end");
+        };
+        assert!(
+            [Errno::ENOLCK, Errno::ENFILE].contains(&refusal),
+            "{refusal}"
+        );
+        assert!(guest.getattr(file.node).is_ok());
+    });
+}
+
+/// Every waiting lock holds a slot of the ring; some must stay for what frees it.
+#[test]
+fn waiting_without_end() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        let file = guest.create(ROOT, b"file").unwrap();
+        let lock = |owner| LkIn {
+            fh: file.fh,
+            owner,
+            lk: FileLock {
+                start: 0,
+                end: 10,
+                kind: FileLock::WRITE,
+                pid: 1,
+            },
+            lk_flags: LkFlags::empty(),
+            padding: 0,
+        };
+        let first = lock(0);
+        guest
+            .ask_raw(Opcode::Setlk as u32, file.node, first.as_bytes())
+            .unwrap();
+        // As many as the ring has requests at once, but one.
+        for owner in 1..16 {
+            let args = lock(owner);
+            let header = sluice_lab::raw_guest::header(Opcode::Setlkw as u32, file.node, 48);
+            let header = guest.stamped(header);
+            let sent = [header.as_bytes(), args.as_bytes()];
+            guest.requests.submit(&sent, &[64]).unwrap();
+        }
+        guest.requests.kick();
+        assert!(guest.getattr(file.node).is_ok(), "the ring goes on");
+    });
+}
