@@ -81,7 +81,6 @@ impl RingBody {
                 }
             }
             5 => drop(self.ring.enable_kicks()?),
-            6 => self.ring.flush(),
             _ => {
                 let addr = u64::from(u16::from_le_bytes([a, b])) % MEMORY_BYTES;
                 let _ = self.memory.write(addr, &[c]);

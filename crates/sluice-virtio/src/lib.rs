@@ -13,8 +13,9 @@
 //! # Threads
 //!
 //! A connection is served by the thread that calls [`vhost_user::Backend::serve`];
-//! every ring that runs has a thread of its own, which takes chains and calls
-//! [`vhost_user::Device::process`]. A chain may be completed on any thread.
+//! every ring that runs has a crew of threads (`sluice-crew`), one of which takes chains
+//! and calls [`vhost_user::Device::process`]; another takes over when that blocks. A
+//! chain may be completed on any thread.
 //!
 //! A front-end may give pipes or sockets where others give eventfds. SIGPIPE must be ignored, as it
 //! is in a Rust program unless that changes it, because writing to one that nobody
@@ -22,10 +23,10 @@
 //!
 //! # Lock order
 //!
-//! There are two locks and nobody holds both: the state of a ring (`queue::ring`), held
-//! for a few loads and stores, never across a system call or a callback; and the first
-//! error of a connection (`vhost_user::session`). No method of a device is called with
-//! a lock held, so a device may complete chains under locks of its own.
+//! There are three locks and nobody holds two: the state of a ring (`queue::ring`), held
+//! for a few loads and stores, never across a system call or a callback; who is told of
+//! a ring's first error (`vhost_user::ring_crew`); and the first error of a connection
+//! (`vhost_user::session`). No method of a device is called with a lock held, so a device may complete chains under locks of its own.
 //!
 //! # Why guest memory cannot hurt
 //!

@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread::JoinHandle;
 
 fn serve(device: Arc<dyn Device>, options: Options) -> (Driver, JoinHandle<Served>) {
@@ -172,6 +172,63 @@ fn completions_of_many_threads_are_all_signalled() {
             answered += 1;
         }
         assert_eq!(3000 + answered, u32::from(base));
+        drop(driver);
+        assert_eq!(served.join().unwrap(), Served::Disconnected);
+    }
+}
+
+/// Answers requests only when as many of them as there are slots meet: each one
+/// blocks its thread until the last one comes.
+struct Meeting(Barrier);
+
+impl Device for Meeting {
+    fn config_space(&self) -> Cow<'_, [u8]> {
+        Cow::Borrowed(&[])
+    }
+
+    fn queues(&self) -> u16 {
+        1
+    }
+
+    fn process(&self, _queue: u16, chain: Chain) {
+        let mut byte = [0];
+        chain.reader().read_exact(&mut byte).unwrap();
+        if byte == *b"m" {
+            self.0.wait();
+        }
+        common::echo(chain);
+    }
+}
+
+#[test]
+fn requests_that_block_hold_up_nothing_behind_them() {
+    for features in [0, F_EVENT_IDX | F_INDIRECT_DESC] {
+        let options = Options {
+            features,
+            wait_mode: WaitMode::Event,
+            ..Options::default()
+        };
+        let blocked = 4;
+        let (mut driver, served) = serve(Arc::new(Meeting(Barrier::new(blocked))), options);
+        let mut queue = driver.start_queue(0).unwrap();
+        for _ in 0..3 {
+            // All but one of those that meet; others come back meanwhile.
+            for _ in 1..blocked {
+                queue.submit(&[b"m"], &[1]).unwrap();
+                queue.kick();
+                for _ in 0..20 {
+                    let done = queue.roundtrip(&[b"x"], &[1]).unwrap();
+                    assert_eq!(queue.reply(&done), b"x");
+                }
+            }
+            assert_eq!(queue.in_flight(), blocked - 1);
+            queue.submit(&[b"m"], &[1]).unwrap();
+            queue.kick();
+            for _ in 0..blocked {
+                let done = queue.wait().unwrap();
+                assert_eq!(queue.reply(&done), b"m");
+            }
+        }
         drop(driver);
         assert_eq!(served.join().unwrap(), Served::Disconnected);
     }

@@ -57,12 +57,6 @@ impl Chain {
         self.finish(written);
     }
 
-    /// Signals completions of the same ring that wait for company. To be called
-    /// before work that may take long, as nothing else does meanwhile.
-    pub fn flush_completions(&self) {
-        self.ring.flush();
-    }
-
     fn finish(&mut self, written: usize) {
         if let Some(segments) = self.segments.take() {
             let len = written.min(segments.writable().left());

@@ -1,20 +1,13 @@
-//! A running ring: what its own thread and whoever completes its chains share.
+//! A running ring: what its threads and whoever completes its chains share.
 
 use super::chain::Chain;
 use super::inflight::InflightRecord;
 use super::split::{RingError, SplitQueue};
 use super::walk::walk_chain;
 use crate::memory::{GuestMemory, Segments, Storage, lost_pages};
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// Completions that may wait for one signal while the ring's thread goes on.
-const BATCH_COMPLETIONS: u32 = 8;
-/// How long the oldest of them may have waited when the next chain is taken.
-const BATCH_DELAY: Duration = Duration::from_micros(30);
 
 /// A ring between its start and its stop.
 #[derive(Debug)]
@@ -41,8 +34,6 @@ struct State {
     in_flight: usize,
     draining: bool,
     call: Option<Arc<OwnedFd>>,
-    /// Published but not signalled: how many, and since when.
-    deferred: Option<(u32, Instant)>,
     warned: bool,
 }
 
@@ -69,7 +60,6 @@ impl Ring {
                 in_flight: 0,
                 draining: false,
                 call,
-                deferred: None,
                 warned: false,
             }),
         }
@@ -99,11 +89,11 @@ impl Ring {
     /// Takes the next chain; the driver need not kick from then on. Malformed ones are returned to the driver unused.
     pub(crate) fn pop(self: &Arc<Self>) -> Result<Option<Chain>, RingError> {
         let mut state = self.lock();
-        let due = state.deferred_too_long().then(|| state.signal_due());
         let outcome = state.pop(self.indirect);
         let intact = state.check_memory();
+        let due = state.signal_due();
         drop(state);
-        signal(due.flatten());
+        signal(due);
         let chain =
             outcome.map(|found| found.map(|(head, list)| Chain::new(self.clone(), head, list)));
         // What came from memory that is gone is not the driver's word, error or not.
@@ -120,17 +110,8 @@ impl Ring {
         if state.draining && state.in_flight == 0 {
             self.drained.notify_all();
         }
-        let due = match self.is_served_by_this_thread() {
-            true => state.defer_signal(),
-            false => state.signal_due(),
-        };
+        let due = state.signal_due();
         drop(state);
-        signal(due);
-    }
-
-    /// Signals what was published, if the driver wants to know.
-    pub(crate) fn flush(&self) {
-        let due = self.lock().signal_due();
         signal(due);
     }
 
@@ -182,31 +163,9 @@ impl Ring {
         self.lock().queue.next_used()
     }
 
-    /// Runs `serve` as this ring's thread: completions it makes are signalled in
-    /// batches, with [`Ring::flush`] at the latest.
-    pub(crate) fn serve<T>(&self, serve: impl FnOnce() -> T) -> T {
-        let before = SERVED.replace(self.identity());
-        let outcome = serve();
-        SERVED.set(before);
-        outcome
-    }
-
-    fn is_served_by_this_thread(&self) -> bool {
-        SERVED.get() == self.identity()
-    }
-
-    fn identity(&self) -> usize {
-        std::ptr::from_ref(self).addr()
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-thread_local! {
-    /// The ring that this thread serves.
-    static SERVED: Cell<usize> = const { Cell::new(0) };
 }
 
 impl State {
@@ -226,7 +185,6 @@ impl State {
                     }
                     self.spare.push(segments.into_storage());
                     self.push_used(head, 0);
-                    self.note_deferred();
                 }
             }
         }
@@ -275,27 +233,8 @@ impl State {
         Ok(())
     }
 
-    fn note_deferred(&mut self) {
-        let (count, _) = self.deferred.get_or_insert_with(|| (0, Instant::now()));
-        *count += 1;
-    }
-
-    fn defer_signal(&mut self) -> Option<Arc<OwnedFd>> {
-        self.note_deferred();
-        match self.deferred {
-            Some((count, _)) if count >= BATCH_COMPLETIONS => self.signal_due(),
-            _ => None,
-        }
-    }
-
-    fn deferred_too_long(&self) -> bool {
-        self.deferred
-            .is_some_and(|(_, since)| since.elapsed() >= BATCH_DELAY)
-    }
-
     /// The descriptor to signal now, if there is something the driver wants to know.
     fn signal_due(&mut self) -> Option<Arc<OwnedFd>> {
-        self.deferred = None;
         self.queue.wants_signal().then(|| self.call.clone())?
     }
 }

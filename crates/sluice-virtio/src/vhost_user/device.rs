@@ -1,11 +1,12 @@
 //! What a device brings along.
 
 use crate::queue::Chain;
+use sluice_crew::Polling;
 use std::borrow::Cow;
 
 /// A virtio device that a [`Backend`] serves. All methods but [`Device::process`] are
 /// called by the thread that serves the connection, one at a time; `process` by the
-/// thread of each ring.
+/// threads of each ring.
 ///
 /// [`Backend`]: super::Backend
 pub trait Device: Send + Sync + 'static {
@@ -24,8 +25,13 @@ pub trait Device: Send + Sync + 'static {
     /// A front-end connected.
     fn connected(&self) {}
 
+    /// How a queue's threads look for requests before they sleep.
+    fn polling(&self, _queue: u16) -> Polling {
+        Polling::default()
+    }
+
     /// Serves a request of a queue, and answers it through the chain, now or later.
-    /// Requests of the same queue wait meanwhile.
+    /// It may take its time: another thread then goes on with the queue.
     fn process(&self, queue: u16, chain: Chain);
 
     /// A ring starts.

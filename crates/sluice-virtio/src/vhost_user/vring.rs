@@ -4,7 +4,7 @@ use super::device::Device;
 use super::error::Error;
 use super::inflight_area::InflightArea;
 use super::message::VringAddr;
-use super::ring_thread::RingThread;
+use super::ring_crew::RingCrew;
 use crate::memory::GuestMemory;
 use crate::notify;
 use crate::queue::layout::{F_EVENT_IDX, F_INDIRECT_DESC};
@@ -40,7 +40,7 @@ pub(super) struct Vring {
 #[derive(Debug)]
 struct Running {
     ring: Arc<Ring>,
-    thread: RingThread,
+    crew: RingCrew,
 }
 
 /// What a ring needs beyond its own configuration.
@@ -86,22 +86,22 @@ impl Vring {
             failed(error);
         };
         around.device.ring_started(index);
-        match RingThread::start(ring.clone(), kick, around.device.clone(), failed) {
-            Ok(thread) => {
-                self.running = Some(Running { ring, thread });
+        match RingCrew::start(ring.clone(), kick, around.device.clone(), failed) {
+            Ok(crew) => {
+                self.running = Some(Running { ring, crew });
                 Ok(())
             }
             Err(error) => {
                 around.device.ring_stopped(index);
-                Err(Error::Io("cannot start a ring's thread", error))
+                Err(Error::Io("cannot start a ring's threads", error))
             }
         }
     }
 
     /// Stops the ring if it runs, and waits until none of its chains is in flight.
     pub(super) fn stop(&mut self, index: u16, device: &dyn Device) {
-        if let Some(Running { ring, thread }) = self.running.take() {
-            thread.stop();
+        if let Some(Running { ring, crew }) = self.running.take() {
+            crew.stop();
             device.ring_stopped(index);
             ring.drain();
             self.base = ring.next_avail();

@@ -4,6 +4,7 @@ use super::share_args::ShareArgs;
 use crate::failure::Failure;
 use crate::serve::{self, ServeConfig, Tag};
 use clap::Args;
+use sluice_crew::Polling;
 use std::path::PathBuf;
 
 /// Serve a directory to virtual machines.
@@ -31,6 +32,11 @@ pub struct ServeArgs {
     #[arg(long, default_value = "sluice")]
     tag: Tag,
 
+    /// How to look for requests before sleeping: auto (up to 50 µs where that
+    /// pays off), off, or a duration such as 30us
+    #[arg(long, value_name = "auto|off|DURATION", default_value = "auto")]
+    poll: Polling,
+
     #[command(flatten)]
     share: ShareArgs,
 }
@@ -47,6 +53,7 @@ impl ServeArgs {
             virtiofs: self.virtiofs,
             tag: self.tag,
             policy,
+            poll: self.poll,
         })
     }
 }

@@ -1,17 +1,18 @@
 //! The virtio-fs device (Virtual I/O Device 1.3, 5.11): FUSE requests on
 //! virtqueues. Queue 0 is for what must not wait behind requests (FORGET,
-//! INTERRUPT); the others carry requests, each on a thread of its own.
+//! INTERRUPT); the others carry requests. Each has threads of its own.
 
 use super::Tag;
 use super::exchange::ChainExchange;
 use super::parked::ParkedChains;
 use crate::panics;
+use sluice_crew::Polling;
 use sluice_proto::fuse::serve::{
     Exchange, Parked, ServeOptions, Server, ServerConfig, TransportLimits,
 };
 use sluice_proto::fuse::wire::{
-    Dialect, InHeader, InterruptIn, Opcode, Operation, OutHeader, PREFIX_MAX, RequestHead,
-    encode_request, prefix_len,
+    Dialect, InHeader, InterruptIn, Operation, OutHeader, PREFIX_MAX, RequestHead, encode_request,
+    prefix_len,
 };
 use sluice_vfs::{
     AccessChecks, FileService, Peer, ReadSink, SessionLimits, SliceSink, SliceSource, WriteSource,
@@ -21,6 +22,9 @@ use sluice_virtio::vhost_user::Device;
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::{Arc, PoisonError, RwLock};
+
+/// Where FORGET comes.
+const HIPRIO_QUEUE: u16 = 0;
 
 /// Most request queues that a monitor may set up.
 const REQUEST_QUEUES_MAX: u16 = 64;
@@ -46,6 +50,7 @@ thread_local! {
 pub(super) struct FsDevice {
     service: Arc<dyn FileService>,
     options: ServeOptions,
+    polling: Polling,
     label: String,
     config: [u8; CONFIG_LEN],
     connection: RwLock<Option<Arc<Connection>>>,
@@ -57,10 +62,16 @@ struct Connection {
 }
 
 impl FsDevice {
-    pub(super) fn new(service: Arc<dyn FileService>, tag: &Tag, options: ServeOptions) -> Self {
+    pub(super) fn new(
+        service: Arc<dyn FileService>,
+        tag: &Tag,
+        options: ServeOptions,
+        polling: Polling,
+    ) -> Self {
         FsDevice {
             service,
             options,
+            polling,
             label: format!("virtiofs:{tag}"),
             config: config_space(tag),
             connection: RwLock::new(None),
@@ -122,6 +133,13 @@ impl Device for FsDevice {
         })));
     }
 
+    fn polling(&self, queue: u16) -> Polling {
+        match queue {
+            HIPRIO_QUEUE => Polling::Off, // nobody waits for what comes there
+            _ => self.polling,
+        }
+    }
+
     fn process(&self, _: u16, chain: Chain) {
         if let Some(connection) = self.connection() {
             panics::contain(|| connection.serve(chain));
@@ -151,9 +169,6 @@ impl Connection {
         // Taken out for the call, so that a panic in it costs the buffer only.
         let mut prefix = PREFIX.take();
         let header = read_prefix(&chain, &mut prefix);
-        if header.is_some_and(|header| is_slow(&header)) {
-            chain.flush_completions();
-        }
         let unique = header.map_or(0, |header| header.unique);
         let exchange = ChainExchange::new(chain, unique, prefix.len(), &self.parked);
         self.server.handle(&prefix, exchange);
@@ -193,20 +208,6 @@ fn read_prefix(chain: &Chain, prefix: &mut Vec<u8>) -> Option<InHeader> {
         reader.read(tail);
     }
     InHeader::peek(prefix).ok()
-}
-
-/// Whether a request may take so long that earlier replies should be signalled
-/// before it.
-fn is_slow(header: &InHeader) -> bool {
-    matches!(
-        header.known_opcode(),
-        Ok(Opcode::Fsync
-            | Opcode::Fsyncdir
-            | Opcode::Syncfs
-            | Opcode::Fallocate
-            | Opcode::CopyFileRange
-            | Opcode::CopyFileRange64)
-    )
 }
 
 fn config_space(tag: &Tag) -> [u8; CONFIG_LEN] {

@@ -19,6 +19,7 @@ use crate::logging;
 use crate::share::{self, SharePolicy};
 use crate::signals::OnEndSignal;
 use device::FsDevice;
+use sluice_crew::Polling;
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_vfs::FileService;
 use sluice_virtio::vhost_user::{Backend, Error, Running, Served};
@@ -44,6 +45,8 @@ pub struct ServeConfig {
     pub tag: Tag,
     /// What is served, and how long guests may trust it.
     pub policy: SharePolicy,
+    /// How threads look for requests before they sleep.
+    pub poll: Polling,
 }
 
 /// Serves until SIGTERM, SIGINT or SIGHUP: then the request that each ring is
@@ -69,6 +72,7 @@ pub fn run(config: &ServeConfig) -> Result<(), Failure> {
         &config.virtiofs,
         &config.tag,
         options,
+        config.poll,
         Some(NoteEnd(ends)),
     )?;
     logging::say(format_args!(
@@ -124,7 +128,7 @@ impl Serving {
         tag: &Tag,
         options: ServeOptions,
     ) -> Result<Serving, Failure> {
-        Serving::start_noting_end(service, socket, tag, options, None)
+        Serving::start_noting_end(service, socket, tag, options, Polling::default(), None)
     }
 
     fn start_noting_end(
@@ -132,9 +136,10 @@ impl Serving {
         socket: &Path,
         tag: &Tag,
         options: ServeOptions,
+        polling: Polling,
         note: Option<NoteEnd>,
     ) -> Result<Serving, Failure> {
-        let device = FsDevice::new(service, tag, options);
+        let device = FsDevice::new(service, tag, options, polling);
         let cannot_serve = |error| Failure::from_io("serve on", socket, &error);
         let backend = Backend::new(Arc::new(device)).map_err(cannot_serve)?;
         let listener = socket::listen_at(socket)?;

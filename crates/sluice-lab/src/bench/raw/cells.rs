@@ -9,6 +9,9 @@ use crate::bench::fixture::{DATA_LEN, Fixture, MANY_FILES, file_name};
 /// Operations of a burst.
 const BURST: u32 = 1000;
 
+/// Requests in flight where there are several.
+const IN_FLIGHT: u32 = 8;
+
 /// Lookups before their nodes are forgotten.
 const LOOKUPS: u32 = 200;
 
@@ -24,6 +27,15 @@ pub(super) const CELLS: &[Cell<VirtioFs>] = &[
     cell("GETATTR", |server, meter| {
         let node = server.plain;
         meter.each(BURST, |_| server.client.getattr(node))
+    }),
+    cell("GETATTR, 8 in flight", |server, meter| {
+        let node = server.plain;
+        meter.span(|| {
+            server
+                .client
+                .getattr_pipelined(node, BURST, IN_FLIGHT)
+                .map(|()| u64::from(BURST))
+        })
     }),
     cell("LOOKUP, known node", |server, meter| {
         let mut nodes = Vec::with_capacity(BURST as usize);

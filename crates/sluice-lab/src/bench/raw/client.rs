@@ -89,6 +89,42 @@ impl Client {
             .context("GETATTR")
     }
 
+    /// Asks `count` times, with up to `depth` requests in flight: takes all
+    /// completions that there are, and sends as many requests again.
+    pub(super) fn getattr_pipelined(
+        &mut self,
+        node: u64,
+        count: u32,
+        depth: u32,
+    ) -> Result<(), BenchError> {
+        let (mut sent, mut done) = (0, 0);
+        while done < count {
+            while sent < count && sent - done < depth {
+                self.send_getattr(node)?;
+                sent += 1;
+            }
+            self.requests.kick();
+            let mut next = Some(self.requests.wait().context("GETATTR")?);
+            while let Some(completion) = next {
+                check_header(&self.out_header(&completion)?).context("GETATTR")?;
+                done += 1;
+                next = self.requests.poll().context("GETATTR")?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_getattr(&mut self, node: u64) -> Result<(), BenchError> {
+        let args = GetattrIn::default();
+        let len = self.encode(node, &Operation::Getattr { args })?;
+        let prefix = self.prefix.get(..len).unwrap_or_default();
+        let (header, args) = prefix.split_at(IN_HEADER.min(len));
+        self.requests
+            .submit(&[header, args], &[OUT_HEADER, REPLY_ROOM])
+            .map(drop)
+            .context("GETATTR")
+    }
+
     /// Looks a name up that exists.
     pub(super) fn lookup(&mut self, parent: u64, name: &str) -> Result<u64, BenchError> {
         match self.lookup_entry(parent, name)? {
