@@ -5,7 +5,9 @@
 //! - [`raw`]: FUSE requests over a ring, by a driver of our own, on
 //!   `sluice serve` and virtiofsd;
 //! - [`mounted`]: system calls on FUSE mounts of `sluice mount` and libfuse's
-//!   examples.
+//!   examples;
+//! - [`guest`]: system calls and programs in a user-mode Linux guest, on
+//!   `sluice serve`, virtiofsd and the [`null`] server.
 //!
 //! [`contest`] says how: interleaved short bursts, medians and spreads, and the
 //! same server under two names to show what a difference is worth.
@@ -13,9 +15,11 @@
 pub mod contest;
 pub mod error;
 pub mod fixture;
+pub mod guest;
 pub mod interrupt;
 pub mod machine;
 pub mod mounted;
+pub mod null;
 pub mod priority;
 pub mod programs;
 pub mod raw;

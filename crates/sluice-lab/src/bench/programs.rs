@@ -12,6 +12,8 @@ pub struct Programs {
     pub bench: PathBuf,
     /// The folder with the peers' binaries.
     pub peers: PathBuf,
+    /// What `lab/prepare` filled.
+    pub lab: PathBuf,
 }
 
 impl Programs {
@@ -32,7 +34,8 @@ impl Programs {
         Ok(Programs {
             sluice,
             bench,
-            peers: peers.unwrap_or_else(lab_programs),
+            peers: peers.unwrap_or_else(|| lab_cache().join("bin")),
+            lab: lab_cache(),
         })
     }
 
@@ -42,8 +45,7 @@ impl Programs {
     }
 }
 
-fn lab_programs() -> PathBuf {
+fn lab_cache() -> PathBuf {
     std::env::var_os("SLUICE_LAB_CACHE")
         .map_or_else(|| Path::new("lab").join("cache"), PathBuf::from)
-        .join("bin")
 }

@@ -6,12 +6,13 @@ use serde_json::json;
 use sluice_lab::bench::contest::{Extent, Placement};
 use sluice_lab::bench::error::{BenchError, Context};
 use sluice_lab::bench::fixture::Fixture;
+use sluice_lab::bench::guest::GuestExtent;
 use sluice_lab::bench::machine::{self, Processors};
 use sluice_lab::bench::priority::Priority;
 use sluice_lab::bench::programs::Programs;
 use sluice_lab::bench::raw::RawOptions;
 use sluice_lab::bench::report::Table;
-use sluice_lab::bench::{interrupt, mounted, priority, raw};
+use sluice_lab::bench::{guest, interrupt, mounted, null, priority, raw};
 use sluice_virtio::driver::WaitMode;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +20,10 @@ use std::process::ExitCode;
 /// Bursts of each entrant in each cell.
 const RAW_ROUNDS: u32 = 30;
 const MOUNTED_ROUNDS: u32 = 16;
+const GUEST_ROUNDS: u32 = 8;
+const GUEST_LONG_ROUNDS: u32 = 4;
 const QUICK_ROUNDS: u32 = 4;
+const GUEST_QUICK_ROUNDS: u32 = 2;
 
 /// Measure Sluice side by side with its peers.
 ///
@@ -79,9 +83,24 @@ enum What {
     Raw,
     /// System calls on /dev/fuse mounts: sluice mount and libfuse's examples
     Fuse,
-    /// Be the server that does nothing
+    /// Work in user-mode Linux guests: sluice serve, virtiofsd and a server
+    /// that answers from memory
+    Guest,
+    /// Be the server that answers from memory
     #[command(hide = true)]
-    NullServer { socket: PathBuf },
+    NullServer {
+        socket: PathBuf,
+        #[arg(long)]
+        share: Option<PathBuf>,
+        #[arg(long, default_value = "")]
+        tag: String,
+        /// The guest asks once and never again
+        #[arg(long)]
+        trusted: bool,
+    },
+    /// Be the part that runs in a guest
+    #[command(hide = true)]
+    InGuest { tag: String, own: String },
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -103,36 +122,54 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), BenchError> {
-    if let Some(What::NullServer { socket }) = &cli.what {
-        return raw::serve_nothing(socket);
+    match &cli.what {
+        Some(What::NullServer {
+            socket,
+            share,
+            tag,
+            trusted,
+        }) => {
+            return match share {
+                Some(share) => null::serve(socket, share, tag, *trusted),
+                None => raw::serve_nothing(socket),
+            };
+        }
+        Some(What::InGuest { tag, own }) => return guest::obey(tag, own),
+        _ => {}
     }
     interrupt::watch()?;
     let priority = priority::raise();
     let programs = Programs::find(cli.sluice.clone(), cli.peers.clone())?;
     let processors = Processors::divide()?;
     let place = cli.on.clone().unwrap_or_else(default_place);
-    let fixture = Fixture::make(&place)?;
     let environment = environment(&programs, &processors, &priority, &place);
     for line in &environment {
         println!("{line}");
     }
     let mut tables = Vec::new();
-    if cli.what != Some(What::Fuse) {
-        let options = cli.raw_options();
-        tables.extend(raw::run(&programs, &fixture, &processors, &options)?);
+    let mut take = |measured: Vec<Table>| {
         interrupt::check()?;
-        print(&tables, cli.everyone);
+        print(&measured, cli.everyone);
+        tables.extend(measured);
+        Ok::<_, BenchError>(())
+    };
+    if cli.wants(&What::Raw) {
+        let fixture = Fixture::make(&place)?;
+        let options = cli.raw_options();
+        take(raw::run(&programs, &fixture, &processors, &options)?)?;
     }
-    if cli.what != Some(What::Raw) {
+    if cli.wants(&What::Fuse) {
+        let fixture = Fixture::make(&place)?;
         let placement = match cli.apart {
             true => Placement::Apart,
             false => Placement::Free,
         };
         let extent = cli.extent(MOUNTED_ROUNDS, placement);
-        let mounted = mounted::run(&programs, &fixture, &processors, &extent)?;
-        interrupt::check()?;
-        print(&mounted, cli.everyone);
-        tables.extend(mounted);
+        take(mounted::run(&programs, &fixture, &processors, &extent)?)?;
+    }
+    if cli.wants(&What::Guest) {
+        let extent = cli.guest_extent();
+        take(guest::run(&programs, &place, &processors, &extent)?)?;
     }
     match &cli.json {
         Some(path) => write_json(path, &environment, &tables),
@@ -141,6 +178,10 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
 }
 
 impl Cli {
+    fn wants(&self, what: &What) -> bool {
+        self.what.as_ref().is_none_or(|wanted| wanted == what)
+    }
+
     fn extent(&self, usual_rounds: u32, placement: Placement) -> Extent {
         Extent {
             rounds: if self.quick {
@@ -150,6 +191,17 @@ impl Cli {
             },
             only: self.cell.clone(),
             placement,
+        }
+    }
+
+    fn guest_extent(&self) -> GuestExtent {
+        let rounds = |usual, quick| Extent {
+            rounds: if self.quick { quick } else { usual },
+            ..self.extent(usual, Placement::Apart)
+        };
+        GuestExtent {
+            short: rounds(GUEST_ROUNDS, GUEST_QUICK_ROUNDS),
+            long: rounds(GUEST_LONG_ROUNDS, GUEST_QUICK_ROUNDS),
         }
     }
 

@@ -1,0 +1,213 @@
+//! A server, the guest that has mounted its share, and the talk with the agent
+//! in there.
+
+use super::fixture::{self, GuestFixture};
+use super::{MEMORY_MIB, MOUNTED_AT, agent};
+use crate::bench::contest::{Contestant, Meter, Placement};
+use crate::bench::error::{BenchError, Context};
+use crate::bench::machine::Processors;
+use crate::bench::programs::Programs;
+use crate::bench::server::{CpuClock, Server};
+use sluice_proto::fuse::serve::CacheMode;
+use sluicefs::sandbox::{
+    Guest, GuestRoot, GuestShare, GuestStdio, MachineChoice, MachineKind, RunningGuest, ShareSource,
+};
+use sluicefs::share::SharePolicy;
+use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::process::Command;
+use std::rc::Rc;
+
+/// Of every server's device.
+const TAG: &str = "bench";
+
+/// Who serves.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Program {
+    Sluice,
+    Virtiofsd,
+    Null,
+}
+
+/// How long a guest may trust what it was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// For a second.
+    Auto,
+    /// For ever.
+    Always,
+}
+
+impl Trust {
+    fn mode(self) -> &'static str {
+        match self {
+            Trust::Auto => "auto",
+            Trust::Always => "always",
+        }
+    }
+}
+
+impl Program {
+    fn command(self, programs: &Programs, share: &Path, socket: &Path, trust: Trust) -> Command {
+        let mut command;
+        match self {
+            Program::Sluice => {
+                command = Command::new(&programs.sluice);
+                command.arg("serve").arg(share);
+                command.arg("--virtiofs").arg(socket).args(["--tag", TAG]);
+                command.args(["--cache", trust.mode()]);
+            }
+            Program::Virtiofsd => {
+                command = Command::new(programs.peer("virtiofsd"));
+                command.arg("--shared-dir").arg(share);
+                command.arg("--socket-path").arg(socket);
+                command.args(["--tag", TAG, "--cache", trust.mode()]);
+                command.args(["--sandbox", "none", "--seccomp", "none"]);
+            }
+            Program::Null => {
+                command = Command::new(&programs.bench);
+                command.arg("null-server").arg(socket);
+                command.arg("--share").arg(share).args(["--tag", TAG]);
+                command.args((trust == Trust::Always).then_some("--trusted"));
+            }
+        }
+        command
+    }
+}
+
+/// A running guest with a server of its own.
+pub(super) struct ServedGuest {
+    fixture: Rc<GuestFixture>,
+    entrant: usize,
+    answers: BufReader<PipeReader>,
+    orders: PipeWriter,
+    _running: RunningGuest,
+    processors: Processors,
+    server: Server,
+}
+
+impl ServedGuest {
+    /// Starts both. The guest shares a processor with the calling thread.
+    pub(super) fn start(
+        program: Program,
+        trust: Trust,
+        programs: &Programs,
+        fixture: &Rc<GuestFixture>,
+        entrant: usize,
+        processors: Processors,
+    ) -> Result<Self, BenchError> {
+        let socket = fixture.beside(&format!("{}-{entrant}.sock", trust.mode()));
+        let log = fixture.beside(&format!("{}-{entrant}.log", trust.mode()));
+        let command = program.command(programs, &fixture.share(), &socket, trust);
+        let mut server = Server::start(command, &log)?;
+        let is_socket =
+            || std::fs::metadata(&socket).is_ok_and(|metadata| metadata.file_type().is_socket());
+        server.wait_until(|| is_socket().then_some(()))?;
+        processors.place_driver(Placement::Apart)?;
+        let (input, orders) = io::pipe()?;
+        let (answers, output) = io::pipe()?;
+        let stdio = GuestStdio::Streams {
+            stdin: Box::new(input),
+            stdout: Box::new(output),
+            stderr: Box::new(io::stderr()),
+        };
+        let guest = guest(programs, fixture, entrant, &socket);
+        let mut running = guest.start(stdio).map_err(said)?;
+        running.wait_until_ready().map_err(said)?;
+        Ok(ServedGuest {
+            fixture: Rc::clone(fixture),
+            entrant,
+            answers: BufReader::new(answers),
+            orders,
+            _running: running,
+            processors,
+            server,
+        })
+    }
+
+    /// Has the guest do something, as one burst.
+    pub(super) fn run(&mut self, work: &str, meter: &mut Meter) -> Result<(), BenchError> {
+        let answer = self.ask(&format!("prepare {work}"))?;
+        if answer != "ready" {
+            agent::parse_done(&answer)?;
+        }
+        meter.remote(|| {
+            let measured = agent::parse_done(&self.ask(&format!("run {work}"))?)?;
+            Ok((measured.operations, measured.ns))
+        })
+    }
+
+    /// The same, after the directory of its own was put in order.
+    pub(super) fn run_anew(&mut self, work: &str, meter: &mut Meter) -> Result<(), BenchError> {
+        self.fixture.renew(self.entrant)?;
+        self.run(work, meter)
+    }
+
+    fn ask(&mut self, order: &str) -> Result<String, BenchError> {
+        writeln!(self.orders, "{order}").context("the guest")?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer).context("the guest")?;
+        let answer = answer.strip_suffix('\n');
+        Ok(answer
+            .ok_or(BenchError::new("the guest is gone"))?
+            .to_owned())
+    }
+}
+
+impl Contestant for ServedGuest {
+    fn cpu_clock(&self) -> CpuClock {
+        self.server.cpu_clock()
+    }
+
+    fn place(&mut self, placement: Placement) -> Result<(), BenchError> {
+        self.processors.place_server(self.server.pid(), placement)
+    }
+}
+
+/// The lab's root with all programs, the share, and this program.
+fn guest(programs: &Programs, fixture: &GuestFixture, entrant: usize, socket: &Path) -> Guest {
+    let cache = programs.lab.clone();
+    let own = fixture::own(entrant);
+    let mut guest = Guest::new(["/tools/bench", "in-guest", TAG, &own]);
+    guest.root = Some(GuestRoot {
+        source: trusted(cache.join("root")),
+        writable: false,
+    });
+    guest.shares.push(GuestShare {
+        source: ShareSource::Socket {
+            socket: socket.to_owned(),
+            tag: TAG.parse().expect("a short word"),
+        },
+        at: MOUNTED_AT.into(),
+        read_only: false,
+    });
+    guest.shares.push(GuestShare {
+        source: trusted(fixture.beside("tools")),
+        at: "/tools".into(),
+        read_only: true,
+    });
+    guest.machine = MachineChoice {
+        kind: MachineKind::Uml,
+        lab_cache: Some(cache),
+        ..MachineChoice::default()
+    };
+    guest.workdir = Some("/".into());
+    guest.memory_mib = MEMORY_MIB;
+    guest
+}
+
+/// A tree that nobody changes meanwhile.
+fn trusted(dir: impl Into<std::path::PathBuf>) -> ShareSource {
+    ShareSource::Directory {
+        dir: dir.into(),
+        policy: SharePolicy {
+            cache: CacheMode::Always,
+            ..SharePolicy::default()
+        },
+    }
+}
+
+fn said(error: impl std::fmt::Display) -> BenchError {
+    BenchError::new(error.to_string())
+}

@@ -1,0 +1,159 @@
+//! Work in real guests: user-mode Linux on one processor, the server of its
+//! share on another.
+
+mod agent;
+mod cells;
+mod device;
+mod fixture;
+mod work;
+
+use super::contest::{self, Cell, Entrant, Extent, Role};
+use super::error::{BenchError, Context};
+use super::interrupt;
+use super::machine::Processors;
+use super::programs::Programs;
+use super::report::Table;
+pub use agent::obey;
+use device::{Program, ServedGuest, Trust};
+use fixture::GuestFixture;
+use std::fs;
+use std::path::Path;
+use std::rc::Rc;
+
+/// A guest's memory.
+const MEMORY_MIB: u32 = 96;
+
+/// Where the share is in a guest.
+const MOUNTED_AT: &str = "/share";
+
+/// Everybody who takes part, in the order of the table.
+const ENTRANTS: &[(&str, Role, Program)] = &[
+    ("sluice", Role::Subject, Program::Sluice),
+    ("sluice again", Role::Control, Program::Sluice),
+    ("virtiofsd", Role::Peer, Program::Virtiofsd),
+    ("null server", Role::Floor, Program::Null),
+];
+
+/// How much to measure.
+#[derive(Clone, Debug)]
+pub struct GuestExtent {
+    /// Bursts of single operations and of fio.
+    pub short: Extent,
+    /// Bursts of programs that go through the whole tree.
+    pub long: Extent,
+}
+
+/// One table.
+struct Group {
+    title: &'static str,
+    /// How long guests trust the server.
+    trust: Trust,
+    /// Cells with short bursts.
+    short: &'static [Cell<ServedGuest>],
+    /// Cells whose bursts take seconds.
+    long: &'static [Cell<ServedGuest>],
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        title: "names and attributes, cache=auto",
+        trust: Trust::Auto,
+        short: cells::NAMES,
+        long: cells::PROGRAMS,
+    },
+    Group {
+        title: "file data, cache=auto",
+        trust: Trust::Auto,
+        short: cells::DATA,
+        long: &[],
+    },
+    Group {
+        title: "names and attributes, cache=always",
+        trust: Trust::Always,
+        short: cells::TRUSTED_NAMES,
+        long: cells::TRUSTED_PROGRAMS,
+    },
+];
+
+/// Measures all groups, on a share below `parent`. A peer that does not start
+/// is left out, and said so.
+///
+/// # Errors
+/// When there is no user-mode Linux, or Sluice itself does not start.
+pub fn run(
+    programs: &Programs,
+    parent: &Path,
+    processors: &Processors,
+    extent: &GuestExtent,
+) -> Result<Vec<Table>, BenchError> {
+    let fixture = Rc::new(GuestFixture::make(parent, ENTRANTS.len())?);
+    fs::copy(&programs.bench, fixture.beside("tools/bench")).context("the guest's tools")?;
+    let is_wanted = |group: &&Group| {
+        extent.short.of(group.short).next().is_some() || extent.long.of(group.long).next().is_some()
+    };
+    GROUPS
+        .iter()
+        .filter(is_wanted)
+        .map(|group| run_group(group, programs, &fixture, processors, extent))
+        .collect()
+}
+
+fn run_group(
+    group: &Group,
+    programs: &Programs,
+    fixture: &Rc<GuestFixture>,
+    processors: &Processors,
+    extent: &GuestExtent,
+) -> Result<Table, BenchError> {
+    let mut notes = vec![
+        format!(
+            "user-mode Linux with {MEMORY_MIB} MiB on one processor, the server on another; \
+             virtiofsd --sandbox none --seccomp none; the null server holds a copy of the share \
+             in memory"
+        ),
+        "of floor: how much of the way from virtiofsd to the null server is done".to_owned(),
+    ];
+    let mut entrants = start_all(group.trust, programs, fixture, processors, &mut notes)?;
+    let progress = |cell| eprintln!("bench: guest, {}: {cell}", group.title);
+    let mut rows = contest::hold(group.short, &mut entrants, &extent.short, progress);
+    rows.extend(contest::hold(
+        group.long,
+        &mut entrants,
+        &extent.long,
+        progress,
+    ));
+    Ok(Table {
+        title: format!("guest, {}", group.title),
+        notes,
+        entrants: entrants
+            .into_iter()
+            .map(|entrant| (entrant.label, entrant.role))
+            .collect(),
+        rows,
+    })
+}
+
+fn start_all(
+    trust: Trust,
+    programs: &Programs,
+    fixture: &Rc<GuestFixture>,
+    processors: &Processors,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Entrant<ServedGuest>>, BenchError> {
+    let mut entrants = Vec::new();
+    for (number, &(label, role, program)) in ENTRANTS.iter().enumerate() {
+        interrupt::check()?;
+        match ServedGuest::start(program, trust, programs, fixture, number, *processors) {
+            Ok(contestant) => entrants.push(Entrant {
+                label: label.to_owned(),
+                role,
+                contestant,
+            }),
+            Err(error) if role == Role::Peer => {
+                notes.push(format!("{label} is missing: {error}"));
+            }
+            Err(error) => return Err(error).context(label),
+        }
+    }
+    Ok(entrants)
+}

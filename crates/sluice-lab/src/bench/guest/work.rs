@@ -1,0 +1,367 @@
+//! What a guest does for a measurement: system calls in loops, and programs.
+
+use super::fixture::{self, DIRECTORIES, FILES_EACH};
+use crate::bench::error::{BenchError, Context};
+use crate::bench::stats::quantile;
+use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Operations of a short burst.
+const BURST: u32 = 400;
+
+/// For how long fio works, in milliseconds.
+const FIO_MS: u32 = 250;
+
+/// The share as the guest sees it.
+pub(super) struct Place {
+    tag: String,
+    root: PathBuf,
+    own: PathBuf,
+}
+
+/// What came out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Measured {
+    /// How many operations it was.
+    pub(super) operations: u64,
+    /// Nanoseconds that one took.
+    pub(super) ns: f64,
+}
+
+/// Something to do: first what is not measured.
+pub(super) struct Work {
+    name: &'static str,
+    pub(super) prepare: fn(&Place) -> Result<(), BenchError>,
+    pub(super) run: fn(&Place) -> Result<Measured, BenchError>,
+}
+
+const fn work(
+    name: &'static str,
+    prepare: fn(&Place) -> Result<(), BenchError>,
+    run: fn(&Place) -> Result<Measured, BenchError>,
+) -> Work {
+    Work { name, prepare, run }
+}
+
+/// The work called `name`; a fio job is called by its options.
+pub(super) fn find(name: &str) -> Result<Work, BenchError> {
+    let known = WORKS.iter().find(|work| work.name == name);
+    known
+        .map(|work| Work { ..*work })
+        .ok_or_else(|| BenchError::new(format!("no work is called {name}")))
+}
+
+const WORKS: &[Work] = &[
+    work("stat, new names", Place::remount, |place| {
+        each(BURST, |index| stat(&place.tree_file(index)))
+    }),
+    work("stat, missing", Place::remount, |place| {
+        let missing = place.root.join(fixture::TREE).join("missing");
+        each(BURST, |_| match fs::symlink_metadata(&missing) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(BenchError::new("a missing file is there")),
+        })
+    }),
+    work("open + close", Place::remount, |place| {
+        let path = place.tree_file(0);
+        each(BURST, |_| Ok(File::open(&path).map(drop)?))
+    }),
+    work("open + read + close", Place::remount, |place| {
+        let mut content = Vec::new();
+        each(BURST, |index| {
+            content.clear();
+            File::open(place.tree_file(index))?.read_to_end(&mut content)?;
+            Ok(())
+        })
+    }),
+    work("create + close", Place::empty_own, |place| {
+        each(BURST, |index| {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(0o644);
+            Ok(options.open(place.new_file(index)).map(drop)?)
+        })
+    }),
+    work("unlink", Place::fill_own, |place| {
+        each(BURST, |index| Ok(fs::remove_file(place.new_file(index))?))
+    }),
+    work("ls -l", Place::remount, list_long),
+    work("find", Place::remount, |place| {
+        let mut find = Command::new("find");
+        find.arg(place.root.join(fixture::TREE));
+        of_the_tree(find)
+    }),
+    work("git status", Place::remount, |place| {
+        let mut git = Command::new("git");
+        git.arg("--git-dir")
+            .arg(place.root.join(fixture::REPOSITORY));
+        git.arg("--work-tree").arg(place.root.join(fixture::TREE));
+        git.args(["status", "--porcelain"])
+            .env("GIT_OPTIONAL_LOCKS", "0");
+        of_the_tree(git)
+    }),
+    work("tar x", Place::remount, |place| {
+        let mut tar = Command::new("tar");
+        tar.arg("-xf").arg(place.root.join(fixture::ARCHIVE));
+        tar.arg("-C").arg(place.own.join(fixture::EXTRACTED));
+        of_the_tree(tar)
+    }),
+    work("rm -rf", Place::remount, |place| {
+        let mut rm = Command::new("rm");
+        rm.arg("-rf").arg(place.own.join(fixture::DOOMED));
+        of_the_tree(rm)
+    }),
+    fio("seqread-psync-4k", |place| {
+        place.fio("read", "4k", "psync", &[])
+    }),
+    fio("seqread-psync-4k-4", |place| {
+        place.fio("read", "4k", "psync", FOUR)
+    }),
+    fio("seqread-psync-1m", |place| {
+        place.fio("read", "1m", "psync", &[])
+    }),
+    fio("seqread-mmap-4k", |place| {
+        place.fio("read", "4k", "mmap", &[])
+    }),
+    fio("seqread-libaio-1m", |place| {
+        place.fio("read", "1m", "libaio", DIRECT)
+    }),
+    fio("randread-psync-4k", |place| {
+        place.fio("randread", "4k", "psync", &[])
+    }),
+    fio("randread-psync-4k-4", |place| {
+        place.fio("randread", "4k", "psync", FOUR)
+    }),
+    fio("randread-mmap-4k", |place| {
+        place.fio("randread", "4k", "mmap", &[])
+    }),
+    fio("randread-libaio-4k", |place| {
+        place.fio("randread", "4k", "libaio", DIRECT)
+    }),
+    fio("seqwrite-psync-4k", |place| {
+        place.fio("write", "4k", "psync", &[])
+    }),
+    fio("seqwrite-psync-4k-4", |place| {
+        place.fio("write", "4k", "psync", FOUR)
+    }),
+    fio("seqwrite-psync-1m", |place| {
+        place.fio("write", "1m", "psync", &[])
+    }),
+    fio("seqwrite-mmap-4k", |place| {
+        place.fio("write", "4k", "mmap", &[])
+    }),
+    fio("seqwrite-libaio-1m", |place| {
+        place.fio("write", "1m", "libaio", DIRECT)
+    }),
+    fio("randwrite-psync-4k", |place| {
+        place.fio("randwrite", "4k", "psync", &[])
+    }),
+    fio("randwrite-psync-4k-4", |place| {
+        place.fio("randwrite", "4k", "psync", FOUR)
+    }),
+    fio("randwrite-mmap-4k", |place| {
+        place.fio("randwrite", "4k", "mmap", &[])
+    }),
+    fio("randwrite-libaio-4k", |place| {
+        place.fio("randwrite", "4k", "libaio", DIRECT)
+    }),
+];
+
+const FOUR: &[&str] = &["--numjobs=4"];
+const DIRECT: &[&str] = &["--direct=1", "--iodepth=16"];
+
+const fn fio(name: &'static str, run: fn(&Place) -> Result<Measured, BenchError>) -> Work {
+    work(name, |_| Ok(()), run)
+}
+
+impl Place {
+    pub(super) fn new(tag: &str, root: &Path, own: &str) -> Self {
+        Place {
+            tag: tag.to_owned(),
+            root: root.to_owned(),
+            own: root.join(own),
+        }
+    }
+
+    /// So that the guest knows nothing about the share.
+    fn remount(&self) -> Result<(), BenchError> {
+        unmount(&self.root, UnmountFlags::empty()).context("unmounting the share")?;
+        mount(
+            self.tag.as_str(),
+            &self.root,
+            "virtiofs",
+            MountFlags::empty(),
+            None,
+        )
+        .context("mounting the share")
+    }
+
+    fn empty_own(&self) -> Result<(), BenchError> {
+        self.remount()?;
+        let dir = self.new_dir();
+        if dir.exists() {
+            fs::remove_dir_all(&dir).context(dir.display())?;
+        }
+        fs::create_dir(&dir).context(dir.display())
+    }
+
+    fn fill_own(&self) -> Result<(), BenchError> {
+        self.empty_own()?;
+        for index in 0..BURST {
+            File::create(self.new_file(index))?;
+        }
+        Ok(())
+    }
+
+    fn new_dir(&self) -> PathBuf {
+        self.own.join("new")
+    }
+
+    fn new_file(&self, index: u32) -> PathBuf {
+        self.new_dir().join(format!("new-{index}"))
+    }
+
+    fn tree_file(&self, index: u32) -> PathBuf {
+        self.root
+            .join(fixture::TREE)
+            .join(fixture::tree_file(index))
+    }
+
+    fn fio(
+        &self,
+        pattern: &str,
+        block: &str,
+        engine: &str,
+        more: &[&str],
+    ) -> Result<Measured, BenchError> {
+        let mut fio = Command::new("fio");
+        fio.args(["--name=bench", "--output-format=json", "--time_based"])
+            .args(["--thread", "--group_reporting", "--disk_util=0"])
+            .args([
+                "--fallocate=none",
+                "--overwrite=1",
+                "--random_generator=tausworthe64",
+            ])
+            .arg(format!("--runtime={FIO_MS}ms"))
+            .arg(format!("--rw={pattern}"))
+            .arg(format!("--bs={block}"))
+            .arg(format!("--ioengine={engine}"))
+            .arg("--filename")
+            .arg(self.root.join(fixture::DATA))
+            .args(more);
+        let output = fio.stdin(Stdio::null()).output().context("fio")?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            return Err(BenchError::new(format!("fio: {}", said.trim())));
+        }
+        parse_fio(&output.stdout, pattern.ends_with("write"))
+    }
+}
+
+fn parse_fio(report: &[u8], is_write: bool) -> Result<Measured, BenchError> {
+    let report: serde_json::Value = serde_json::from_slice(report).context("fio's report")?;
+    let side = &report["jobs"][0][if is_write { "write" } else { "read" }];
+    let number = |name: &str| side[name].as_f64().filter(|&number| number > 0.0);
+    let missing = || BenchError::new("fio has done nothing");
+    let operations = number("total_ios").ok_or_else(missing)?;
+    let per_second = number("iops").ok_or_else(missing)?;
+    Ok(Measured {
+        operations: operations as u64,
+        ns: 1e9 / per_second,
+    })
+}
+
+/// Runs `operation` with 0, 1, … below `count`. The lower quartile counts:
+/// other load disturbs it least.
+fn each(
+    count: u32,
+    mut operation: impl FnMut(u32) -> Result<(), BenchError>,
+) -> Result<Measured, BenchError> {
+    let mut samples = Vec::with_capacity(count as usize);
+    for index in 0..count {
+        let start = Instant::now();
+        operation(index)?;
+        samples.push(start.elapsed().as_nanos() as f64);
+    }
+    samples.sort_by(f64::total_cmp);
+    Ok(Measured {
+        operations: count.into(),
+        ns: quantile(&samples, 0.25).unwrap_or_default(),
+    })
+}
+
+fn stat(path: &Path) -> Result<(), BenchError> {
+    Ok(fs::symlink_metadata(path).map(drop)?)
+}
+
+/// Some directories, each file's attributes.
+fn list_long(place: &Place) -> Result<Measured, BenchError> {
+    let tree = place.root.join(fixture::TREE);
+    let start = Instant::now();
+    let mut count = 0;
+    for directory in 0..20 {
+        let listing = fs::read_dir(tree.join(fixture::directory(directory)))?;
+        for entry in listing {
+            let path = entry?.path();
+            let flags = AtFlags::SYMLINK_NOFOLLOW;
+            statx(rustix::fs::CWD, &path, flags, StatxFlags::BASIC_STATS)?;
+            count += 1;
+        }
+    }
+    if count != 20 * u64::from(FILES_EACH) {
+        return Err(BenchError::new(format!("{count} entries listed")));
+    }
+    Ok(per_operation(start, count))
+}
+
+/// A program that goes through all of the tree: the time of a file.
+fn of_the_tree(mut program: Command) -> Result<Measured, BenchError> {
+    program.env("PATH", "/usr/bin:/bin").env("HOME", "/tmp");
+    program.stdin(Stdio::null()).stdout(Stdio::null());
+    let name = program.get_program().to_string_lossy().into_owned();
+    let start = Instant::now();
+    let output = program.stderr(Stdio::piped()).output().context(&name)?;
+    let measured = per_operation(start, u64::from(DIRECTORIES * FILES_EACH));
+    if output.status.success() {
+        return Ok(measured);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    let said = said.lines().next().unwrap_or("nothing said");
+    Err(BenchError::new(format!("{name}: {said}")))
+}
+
+fn per_operation(start: Instant, operations: u64) -> Measured {
+    Measured {
+        operations,
+        ns: start.elapsed().as_nanos() as f64 / operations as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fio_reports_are_read() {
+        let report = br#"{"jobs": [{"read": {"total_ios": 50, "iops": 2000.0},
+                                    "write": {"total_ios": 0, "iops": 0.0}}]}"#;
+        let measured = parse_fio(report, false).unwrap();
+        assert_eq!((measured.operations, measured.ns), (50, 500_000.0));
+        assert!(parse_fio(report, true).is_err());
+        assert!(parse_fio(b"{}", false).is_err());
+    }
+
+    #[test]
+    fn names_of_works_differ() {
+        let mut names: Vec<_> = WORKS.iter().map(|work| work.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), WORKS.len());
+    }
+}
