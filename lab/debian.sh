@@ -55,6 +55,14 @@ fetch_source() {
     die "cannot fetch the source from Debian ${SUITES[*]}: $package"
 }
 
+# fetch_file PATH SHA256 TARGET: downloads a file of the mirror's pool, one that stays as it is.
+fetch_file() {
+    apt_root
+    APT_CONFIG=$APT/apt.conf /usr/lib/apt/apt-helper -qq download-file \
+        "$(mirror | sed 's|/*$||')/pool/$1" "$3" "SHA256:$2" ||
+        die "cannot fetch from Debian's pool: $1"
+}
+
 # use_own_libraries SYSROOT FILE: makes a program of the sysroot run on this host, whose C library
 # may be older. A wrapper around the dynamic loader would not do: user-mode Linux executes
 # /proc/self/exe, and its memory layout depends on being started by the kernel itself.
