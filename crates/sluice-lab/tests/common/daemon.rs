@@ -1,8 +1,9 @@
 //! `sluice serve` as a process of its own.
 
+use sluice_lab::request_log::RequestLog;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
 
 /// A running `sluice serve`; dropping it ends it.
@@ -18,6 +19,27 @@ impl Daemon {
 
     /// Serves `dir` on `socket`, which it listens on when this returns.
     pub fn serve(dir: &Path, socket: &Path, options: &[&str]) -> Daemon {
+        let (mut daemon, mut stderr) = Daemon::start(dir, socket, options, "error");
+        daemon.said = Some(std::thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = stderr.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        }));
+        daemon
+    }
+
+    /// The same, and what it is asked for.
+    pub fn serve_counted(dir: &Path, socket: &Path, options: &[&str]) -> (Daemon, RequestLog) {
+        let (daemon, stderr) = Daemon::start(dir, socket, options, RequestLog::FILTER);
+        (daemon, RequestLog::follow(stderr))
+    }
+
+    fn start(
+        dir: &Path,
+        socket: &Path,
+        options: &[&str],
+        filter: &str,
+    ) -> (Daemon, BufReader<ChildStderr>) {
         let mut child = Command::new(env!("CARGO_BIN_EXE_sluice-here"))
             .arg("serve")
             .arg(dir)
@@ -25,7 +47,7 @@ impl Daemon {
             .arg(socket)
             .args(["--tag", Daemon::TAG])
             .args(options)
-            .env_remove("RUST_LOG")
+            .env("RUST_LOG", filter)
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -33,19 +55,15 @@ impl Daemon {
             .spawn()
             .unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let daemon = Daemon {
+            child,
+            socket: socket.to_owned(),
+            said: None,
+        };
         let mut ready = String::new();
         stderr.read_line(&mut ready).unwrap();
         assert!(ready.starts_with("sluice: serving "), "{ready}");
-        let said = std::thread::spawn(move || {
-            let mut said = Vec::new();
-            let _ = stderr.read_to_end(&mut said);
-            String::from_utf8_lossy(&said).into_owned()
-        });
-        Daemon {
-            child,
-            socket: socket.to_owned(),
-            said: Some(said),
-        }
+        (daemon, stderr)
     }
 
     /// Where it listens.
