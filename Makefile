@@ -11,7 +11,11 @@ ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E env PATH="$(PATH)")
 HOST := $(shell uname -m | tr a-z A-Z)_UNKNOWN_LINUX_GNU
 AS_ROOT := $(if $(ROOT),CARGO_TARGET_$(HOST)_RUNNER='$(ROOT)')
 
-.PHONY: help run test check lab bench fuzz toolchain clean clean-lab
+PREFIX ?= /usr/local
+# Where monitors look for virtiofsd, besides $PATH.
+LIBEXECDIR ?= /usr/libexec
+
+.PHONY: help run test check lab bench fuzz install toolchain clean clean-lab
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
@@ -29,7 +33,7 @@ check: lab toolchain ## Formatting, lints, scripts and the direction of imports
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check-deps
 	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests programs run common.sh debian.sh
-	shellcheck fuzz/run
+	shellcheck fuzz/run dist/install
 	shellcheck -s dash -e SC1091 crates/sluicefs/src/sandbox/guest/init
 
 bench: lab ## Measurements beside virtiofsd and libfuse's examples, in guests too (BENCH=--help lists options)
@@ -38,6 +42,10 @@ bench: lab ## Measurements beside virtiofsd and libfuse's examples, in guests to
 
 fuzz: ## Each fuzz target for a minute (SECONDS_EACH=60)
 	fuzz/run
+
+install: ## sluice, its manual pages, and the name virtiofsd (PREFIX=, LIBEXECDIR=, DESTDIR=)
+	$(CARGO) build --release --locked -p sluicefs
+	DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" LIBEXECDIR="$(LIBEXECDIR)" dist/install $(or $(CARGO_TARGET_DIR),target)/release/sluice
 
 lab: ## Guests and peers for the above, downloaded once into lab/cache
 	@"$(LAB)/prepare"

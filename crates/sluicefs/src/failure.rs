@@ -9,6 +9,7 @@ use std::path::Path;
 pub struct Failure {
     what: String,
     advice: Option<String>,
+    is_misuse: bool,
 }
 
 impl Failure {
@@ -17,7 +18,21 @@ impl Failure {
         Failure {
             what: one_line(&what.into()),
             advice: None,
+            is_misuse: false,
         }
+    }
+
+    /// A command line or configuration that makes no sense.
+    pub fn misuse(what: impl Into<String>) -> Self {
+        Failure {
+            is_misuse: true,
+            ..Failure::new(what)
+        }
+    }
+
+    /// What the process exits with: 2 for a misuse, else 1.
+    pub fn status(&self) -> u8 {
+        if self.is_misuse { 2 } else { 1 }
     }
 
     /// The same with what to do about it.

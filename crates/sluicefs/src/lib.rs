@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+mod config;
 mod failure;
 pub mod layers;
 mod logging;

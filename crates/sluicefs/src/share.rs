@@ -32,6 +32,8 @@ pub struct SharePolicy {
     pub preserve_noatime: bool,
     /// Clients are told where mounts are below the directory.
     pub announce_submounts: bool,
+    /// Directories are listed with attributes.
+    pub readdirplus: bool,
     /// Extended attributes are passed through.
     pub xattr: bool,
     /// Extended attributes have other names on the host.
@@ -75,6 +77,7 @@ impl Default for SharePolicy {
             allow_direct_io: false,
             preserve_noatime: false,
             announce_submounts: true,
+            readdirplus: true,
             xattr: true,
             xattr_map: None,
             posix_acl: Offer::Never,
@@ -128,6 +131,7 @@ impl SharePolicy {
         options.direct_io_mmap = self.allow_mmap;
         options.direct_io_passthrough = self.allow_direct_io;
         options.announce_submounts = self.announce_submounts;
+        options.readdirplus = self.readdirplus;
         options.xattr = self.xattr;
         options.posix_acl = self.posix_acl;
         options.security_label = self.security_label;
@@ -152,15 +156,20 @@ impl SharePolicy {
     }
 }
 
+/// Refuses what is no directory that can be listed: that is what serving needs
+/// first, though the engine itself is content with less.
+pub fn check_directory(dir: &Path) -> Result<(), Failure> {
+    std::fs::read_dir(dir).map(drop).map_err(|error| {
+        Failure::from_io("serve", dir, &error).advise("give a directory that you can read")
+    })
+}
+
 /// Opens `dir` for serving, with as many descriptors as this process may have.
 pub fn open(dir: &Path, policy: &SharePolicy) -> Result<Arc<dyn FileService>, Failure> {
     if let Err(error) = sluice_sys::raise_nofile_limit() {
         tracing::debug!(%error, "cannot raise the limit of open files");
     }
-    // Listing is what serving needs first; the engine itself is content with less.
-    std::fs::read_dir(dir).map_err(|error| {
-        Failure::from_io("serve", dir, &error).advise("give a directory that you can read")
-    })?;
+    check_directory(dir)?;
     let export = Export::open(dir, policy.export_options())
         .map_err(|error| Failure::new(format!("cannot serve '{}': {error}", dir.display())))?;
     Ok(match &policy.xattr_map {

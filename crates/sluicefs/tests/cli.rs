@@ -47,6 +47,42 @@ fn a_bad_command_line_is_one_line_and_status_2() {
             &["serve", "/", "--virtiofs", "s", "--posix-acl", "--no-xattr"],
             "--no-xattr",
         ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--and", "/"],
+            "--virtiofs <SOCKET>",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--and"],
+            "'--and <DIR --virtiofs SOCKET [OPTIONS]>",
+        ),
+        (
+            &[
+                "serve",
+                "/",
+                "--virtiofs",
+                "s",
+                "--and",
+                "/",
+                "--virtiofs",
+                "s",
+            ],
+            "two shares on 's'",
+        ),
+        (
+            &[
+                "serve",
+                "/",
+                "--virtiofs",
+                "s",
+                "--and",
+                "/",
+                "--virtiofs",
+                "t",
+                "--tga",
+            ],
+            "'--tga'",
+        ),
+        (&["serve", "/", "--config", "f"], "'--config <FILE>'"),
         (&["mount", "/mnt"], "--export <DIR>"),
         (&["mount", "--export", "/"], "<MNT>"),
         (
@@ -70,6 +106,31 @@ fn a_bad_command_line_is_one_line_and_status_2() {
         assert!(line.contains("; see 'sluice"), "{line}");
         assert!(line.ends_with("--help'"), "{line}");
     }
+}
+
+#[test]
+fn a_bad_configuration_file_is_one_line_with_its_place_and_status_2() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sluice.toml");
+    let good = "[[share]]\ndir = '/'\nvirtiofs = 's'\n";
+    for (more, place, why) in [
+        ("tga = 'x'", "4:1", "unknown key 'tga'"),
+        ("cache = 'some'", "4:9", "'some'"),
+        ("writeback = true", "1:1", "'always'"),
+        ("tag", "4:4", "expected"),
+        (good, "4:1", "two shares on 's'"),
+    ] {
+        std::fs::write(&path, format!("{good}{more}")).unwrap();
+        let (status, line) = status_and_line(&run(&["serve", "--config", text(&path)]));
+        assert_eq!(status, 2, "{line}");
+        let place = format!("sluice: {}:{place}: ", path.display());
+        assert!(line.starts_with(&place), "{line}");
+        assert!(line.contains(why), "{line}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let (status, line) = status_and_line(&run(&["serve", "--config", text(&path)]));
+    assert_eq!(status, 1, "{line}");
+    assert!(line.contains("No such file"), "{line}");
 }
 
 #[test]

@@ -101,6 +101,95 @@ fn a_socket_left_by_a_killed_server_is_replaced() {
     assert!(!socket.exists());
 }
 
+/// Two shares with a file each, on sockets in `dir`, and the words that serve
+/// them.
+fn two_shares(dir: &Path) -> [PathBuf; 2] {
+    for name in ["a", "b"] {
+        fs::create_dir(dir.join(name)).unwrap();
+        fs::write(dir.join(name).join("whose"), name).unwrap();
+    }
+    [dir.join("a.sock"), dir.join("b.sock")]
+}
+
+/// The lines in which a server says what it serves.
+fn announced(command: &mut Command, count: usize) -> (Daemon, Vec<String>) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = stderr.lines();
+    let said = lines.by_ref().take(count).map(Result::unwrap).collect();
+    (Daemon(child), said)
+}
+
+fn serves_both(command: &mut Command, dir: &Path, sockets: &[PathBuf; 2]) {
+    let (mut server, said) = announced(command, 2);
+    let expected = ["a", "b"].map(|name| {
+        let (share, socket) = (dir.join(name), dir.join(format!("{name}.sock")));
+        let (share, socket) = (share.display(), socket.display());
+        format!("sluice: serving {share} as virtio-fs tag {name} on {socket}")
+    });
+    assert_eq!(said, expected);
+    let clients = sockets.each_ref().map(|socket| connect(socket));
+    server.signal(Signal::TERM);
+    assert_eq!(server.status(), 0);
+    assert!(sockets.iter().all(|socket| !socket.exists()));
+    drop(clients);
+}
+
+#[test]
+fn one_process_serves_several_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    let sockets = two_shares(dir.path());
+    let [a, b] = ["a", "b"].map(|name| dir.path().join(name));
+    let first = [
+        "serve",
+        text(&a),
+        "--virtiofs",
+        text(&sockets[0]),
+        "--tag",
+        "a",
+    ];
+    let second = [
+        "--and",
+        "--tag",
+        "b",
+        "--virtiofs",
+        text(&sockets[1]),
+        text(&b),
+    ];
+    let arguments = [first, second].concat();
+    serves_both(&mut sluice(&arguments), dir.path(), &sockets);
+
+    let config = dir.path().join("sluice.toml");
+    let table = |name: &str, socket: &Path| {
+        let share = dir.path().join(name);
+        let (share, socket) = (text(&share), text(socket));
+        format!("[[share]]\ndir = '{share}'\nvirtiofs = '{socket}'\ntag = '{name}'\n")
+    };
+    fs::write(&config, table("a", &sockets[0]) + &table("b", &sockets[1])).unwrap();
+    serves_both(
+        &mut sluice(&["serve", "--config", text(&config)]),
+        dir.path(),
+        &sockets,
+    );
+}
+
+#[test]
+fn all_shares_are_served_or_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let sockets = two_shares(dir.path());
+    let [a, missing] = ["a", "missing"].map(|name| dir.path().join(name));
+    let first = ["serve", text(&a), "--virtiofs", text(&sockets[0])];
+    for second in [
+        ["--and", text(&missing), "--virtiofs", text(&sockets[1])],
+        ["--and", text(&a), "--virtiofs", "no/such/dir/socket"],
+    ] {
+        let (status, line) = status_and_line(&run(&[first, second].concat()));
+        assert_eq!(status, 1, "{line}");
+        assert!(line.contains("No such file"), "{line}");
+        assert!(!sockets[0].exists());
+    }
+}
+
 #[test]
 fn systemd_is_told_when_it_is_ready() {
     let (dir, socket) = directory();

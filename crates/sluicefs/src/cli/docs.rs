@@ -48,7 +48,7 @@ impl ManArgs {
 }
 
 /// To stdout; whoever closes the pipe has seen enough.
-fn print(bytes: &[u8]) -> Result<(), Failure> {
+pub(super) fn print(bytes: &[u8]) -> Result<(), Failure> {
     match io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::new(format!("cannot write to stdout: {error}")))

@@ -3,18 +3,20 @@
 //!
 //! Exit status: 0 when the command did what it was asked to (`serve` and
 //! `mount` also when SIGINT, SIGTERM or SIGHUP ended them), 1 when it could
-//! not, 2 for a command line that makes no sense. `run` exits with what the
-//! guest's command did.
+//! not, 2 for a command line or configuration file that makes no sense. `run`
+//! exits with what the guest's command did, and `virtiofsd` as virtiofsd does.
 
 mod docs;
+mod legacy;
 mod mount;
 mod run;
 mod serve;
 mod share_args;
 mod usage;
+mod virtiofsd;
 
 use crate::failure::Failure;
-use crate::logging;
+use crate::logging::{self, Destination};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,6 +24,10 @@ use std::process::ExitCode;
 pub use mount::MountArgs;
 pub use run::RunArgs;
 pub use serve::ServeArgs;
+#[cfg(test)]
+pub(crate) use serve::ShareEntry;
+pub(crate) use usage::one_line;
+pub use virtiofsd::VirtiofsdArgs;
 
 /// Share host directories with virtual machines, containers and sandboxes.
 #[derive(Debug, Parser)]
@@ -38,25 +44,37 @@ enum Command {
     Serve(ServeArgs),
     Mount(MountArgs),
     Run(RunArgs),
+    Virtiofsd(VirtiofsdArgs),
     Completions(docs::CompletionsArgs),
     Man(docs::ManArgs),
 }
 
 /// Parses the command line, does what it says, and reports what went wrong.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let words = match legacy::spelled_out(std::env::args_os()) {
+        Ok(words) => words,
+        Err(why) => {
+            logging::say(format_args!("{why}; see 'sluice virtiofsd --help'"));
+            return ExitCode::from(2);
+        }
+    };
+    let cli = match Cli::try_parse_from(&words) {
         Ok(cli) => cli,
-        Err(error) => return usage::report(&error),
+        Err(error) => return usage::report(&error, &words),
     };
     if let Err(why) = cli.command.check() {
-        return usage::report(&Cli::command().error(ErrorKind::ValueValidation, why));
+        let error = Cli::command().error(ErrorKind::ValueValidation, why);
+        return usage::report(&error, &words);
     }
-    logging::init();
+    match &cli.command {
+        Command::Virtiofsd(args) => args.start_logging(),
+        _ => logging::init("error", Destination::Stderr),
+    }
     match cli.command.run() {
         Ok(status) => status,
         Err(failure) => {
-            logging::say(failure);
-            ExitCode::FAILURE
+            logging::say(&failure);
+            ExitCode::from(failure.status())
         }
     }
 }
@@ -68,6 +86,7 @@ impl Command {
             Command::Serve(args) => args.check(),
             Command::Mount(args) => args.check(),
             Command::Run(args) => args.check(),
+            Command::Virtiofsd(args) => args.check(),
             Command::Completions(_) | Command::Man(_) => Ok(()),
         }
     }
@@ -77,6 +96,7 @@ impl Command {
             Command::Serve(args) => args.run()?,
             Command::Mount(args) => args.run()?,
             Command::Run(args) => return args.run(),
+            Command::Virtiofsd(args) => return args.run(),
             Command::Completions(args) => args.run()?,
             Command::Man(args) => args.run()?,
         }

@@ -1,32 +1,87 @@
 //! `sluice serve`.
 
 use super::share_args::ShareArgs;
+use super::usage::one_line;
+use crate::config::ConfigFile;
 use crate::failure::Failure;
-use crate::serve::{self, ServeConfig, Tag};
-use clap::Args;
+use crate::serve::{self, Endpoint, Lifetime, ServeConfig, ServedShare, Tag};
+use clap::{Args, Parser};
 use sluice_crew::Polling;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-/// Serve a directory to virtual machines.
+/// Serve directories to virtual machines.
 ///
 /// Runs in the foreground until SIGTERM, SIGINT or SIGHUP ends it (exit
-/// status 0). Clients come and go meanwhile, one at a time. Once the socket
-/// listens, one line on stderr says so, and systemd is notified.
+/// status 0). Clients come and go meanwhile, one at a time on each socket. Once
+/// all sockets listen, a line for each on stderr says so, and systemd is
+/// notified.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(override_usage = USAGE, after_long_help = MORE)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    first: ShareEntry,
+
+    /// Serve another directory too, on a socket of its own and with options of
+    /// its own: what follows is a share like the first one. May be repeated
+    #[arg(
+        long = "and",
+        value_name = "DIR --virtiofs SOCKET [OPTIONS]",
+        num_args = 1..,
+        allow_hyphen_values = true,
+        requires = "dir"
+    )]
+    others: Vec<OsString>,
+
+    /// Take the shares from this file instead (see "Configuration file" in
+    /// --help)
+    #[arg(long, value_name = "FILE", exclusive = true)]
+    config: Option<PathBuf>,
+}
+
+const USAGE: &str = "\
+sluice serve DIR --virtiofs SOCKET [OPTIONS] [--and DIR --virtiofs SOCKET [OPTIONS]]…
+       sluice serve --config FILE";
+
+const MORE: &str = "\
 In a Linux guest:
   mount -t virtiofs TAG /mnt
 With QEMU (memory must be shared):
   -object memory-backend-memfd,id=mem,size=1G,share=on -machine memory-backend=mem
-  -chardev socket,id=fs,path=SOCKET -device vhost-user-fs-pci,chardev=fs,tag=TAG")]
-pub struct ServeArgs {
+  -chardev socket,id=fs,path=SOCKET -device vhost-user-fs-pci,chardev=fs,tag=TAG
+
+Several shares in one process:
+  sluice serve /srv/code --virtiofs /run/code.sock --tag code \\
+         --and /srv/data --virtiofs /run/data.sock --tag data --read-only
+Each share has its own socket, options, threads and limits: what a guest does to
+one is not felt on another.
+
+Configuration file:
+  TOML, with a table [[share]] for each share. Keys are the long options above
+  without dashes in front, and \"dir\". A switch is true or false. A key that is
+  not known is an error; errors name file, line and column, and the exit status
+  is then 2.
+    [[share]]
+    dir = \"/srv/code\"
+    virtiofs = \"/run/code.sock\"
+    tag = \"code\"
+    [[share]]
+    dir = \"/srv/data\"
+    virtiofs = \"/run/data.sock\"
+    cache = \"always\"
+    read-only = true";
+
+/// A share, as options say it.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ShareEntry {
     /// The directory to serve
-    dir: PathBuf,
+    #[arg(required = true)] // not beside --config, which is exclusive
+    dir: Option<PathBuf>,
 
     /// Serve virtio-fs to a virtual machine monitor that connects to this
     /// unix socket; a stale socket file is replaced
     #[arg(long, value_name = "SOCKET", required = true)]
-    virtiofs: PathBuf,
+    virtiofs: Option<PathBuf>,
 
     /// The name under which the guest mounts it, 1 to 36 bytes
     #[arg(long, default_value = "sluice")]
@@ -38,21 +93,88 @@ pub struct ServeArgs {
     poll: Polling,
 
     #[command(flatten)]
-    share: ShareArgs,
+    policy: ShareArgs,
+}
+
+/// A share by itself.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct ShareCommand {
+    #[command(flatten)]
+    share: ShareEntry,
 }
 
 impl ServeArgs {
     pub(super) fn check(&self) -> Result<(), String> {
-        self.share.policy().check()
+        match self.config {
+            Some(_) => Ok(()), // checked when it is read
+            None => self.flagged().map(drop),
+        }
     }
 
     pub(super) fn run(self) -> Result<(), Failure> {
-        let policy = self.share.policy();
-        serve::run(&ServeConfig {
-            dir: self.dir,
-            virtiofs: self.virtiofs,
-            tag: self.tag,
-            policy,
+        let shares = match &self.config {
+            Some(path) => configured(path)?,
+            None => self.flagged().map_err(Failure::misuse)?,
+        };
+        let lifetime = Lifetime::UntilAsked;
+        serve::run(&ServeConfig { shares, lifetime }).map(drop)
+    }
+
+    /// The shares that the command line names.
+    fn flagged(&self) -> Result<Vec<ServedShare>, String> {
+        let mut shares = vec![self.first.share()?];
+        if !self.others.is_empty() {
+            for words in self.others.split(|word| word == "--and") {
+                shares.push(ShareEntry::parse(words)?.share()?);
+            }
+        }
+        for share in &shares {
+            share.policy.check()?;
+        }
+        serve::check_endpoints(&shares)?;
+        Ok(shares)
+    }
+}
+
+/// The shares that a file names.
+fn configured(path: &Path) -> Result<Vec<ServedShare>, Failure> {
+    let file = ConfigFile::read(path)?;
+    let mut shares = Vec::new();
+    for section in file.sections("share")? {
+        let refuse = |why: String| file.misuse(&section, &why);
+        let share = ShareEntry::share(&section.options).map_err(refuse)?;
+        share.policy.check().map_err(refuse)?;
+        shares.push(share);
+        serve::check_endpoints(&shares).map_err(refuse)?;
+    }
+    Ok(shares)
+}
+
+impl ShareEntry {
+    /// Understands the words of one share.
+    pub(crate) fn parse<W: Into<OsString> + Clone>(
+        words: impl IntoIterator<Item = W>,
+    ) -> Result<Self, String> {
+        match ShareCommand::try_parse_from(words) {
+            Ok(command) => Ok(command.share),
+            Err(error) => Err(one_line(&error)),
+        }
+    }
+
+    /// What they ask for.
+    ///
+    /// # Errors
+    /// The definitions let a share be incomplete only beside --config.
+    pub(crate) fn share(&self) -> Result<ServedShare, String> {
+        let (Some(dir), Some(socket)) = (&self.dir, &self.virtiofs) else {
+            return Err("a share needs <DIR> and --virtiofs <SOCKET>".to_owned());
+        };
+        Ok(ServedShare {
+            dir: dir.clone(),
+            endpoint: Endpoint::Path(socket.clone()),
+            tag: self.tag.clone(),
+            policy: self.policy.policy(),
             poll: self.poll,
         })
     }

@@ -60,6 +60,10 @@ pub(super) struct ShareArgs {
     #[arg(long, overrides_with = "announce_submounts")]
     no_announce_submounts: bool,
 
+    /// List directories without attributes, which are then asked for one by one
+    #[arg(long)]
+    no_readdirplus: bool,
+
     /// Pass extended attributes through (default)
     #[arg(long, overrides_with = "no_xattr")]
     xattr: bool,
@@ -100,6 +104,7 @@ impl ShareArgs {
             allow_direct_io: self.allow_direct_io,
             preserve_noatime: self.preserve_noatime,
             announce_submounts: !self.no_announce_submounts,
+            readdirplus: !self.no_readdirplus,
             xattr: !self.no_xattr,
             xattr_map: self.xattrmap.clone(),
             posix_acl: self.posix_acl,
@@ -124,7 +129,7 @@ pub(super) fn cache_mode() -> impl TypedValueParser<Value = CacheMode> {
     .try_map(|word| word.parse())
 }
 
-fn lock_place() -> impl TypedValueParser<Value = LockPlace> {
+pub(super) fn lock_place() -> impl TypedValueParser<Value = LockPlace> {
     PossibleValuesParser::new([
         PossibleValue::new("host").help("Host processes and other guests see them"),
         PossibleValue::new("guest").help("Quicker, and nobody else sees them"),
@@ -132,7 +137,7 @@ fn lock_place() -> impl TypedValueParser<Value = LockPlace> {
     .try_map(|word| word.parse())
 }
 
-fn offer() -> impl TypedValueParser<Value = Offer> {
+pub(super) fn offer() -> impl TypedValueParser<Value = Offer> {
     PossibleValuesParser::new(["never", "auto", "always"]).try_map(|word| word.parse())
 }
 
@@ -169,6 +174,7 @@ mod tests {
             "--allow-direct-io",
             "--preserve-noatime",
             "--no-announce-submounts",
+            "--no-readdirplus",
             "--xattrmap=:map:trusted.:user.virtiofs.:",
             "--posix-acl",
             "--security-label=always",
@@ -183,6 +189,7 @@ mod tests {
             allow_direct_io: true,
             preserve_noatime: true,
             announce_submounts: false,
+            readdirplus: false,
             xattr: true,
             xattr_map: ":map:trusted.:user.virtiofs.:".parse().ok(),
             posix_acl: Offer::Auto,

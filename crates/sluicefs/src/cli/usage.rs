@@ -4,11 +4,12 @@ use super::Cli;
 use crate::logging;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Error};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Prints help and version where they were asked for (status 0), and anything
 /// else as one line on stderr (status 2).
-pub(super) fn report(error: &Error) -> ExitCode {
+pub(super) fn report(error: &Error, words: &[OsString]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             // A closed pipe (`| head`) is the reader's choice.
@@ -16,16 +17,24 @@ pub(super) fn report(error: &Error) -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            let rendered = error.render().to_string();
-            logging::say(one_line(&rendered, &own_help_command()));
+            logging::say(format_args!(
+                "{}; see '{}'",
+                one_line(error),
+                own_help_command(words)
+            ));
             ExitCode::from(2)
         }
     }
 }
 
+/// What a command line lacks or has too much of, with clap's tips.
+pub(crate) fn one_line(error: &Error) -> String {
+    flatten(&error.render().to_string())
+}
+
 /// clap's message in paragraphs, `error: …`, `tip: …`, `Usage: …`, as
-/// `what is wrong (tip); see 'HELP'`.
-fn one_line(rendered: &str, help: &str) -> String {
+/// `what is wrong (tip)`.
+fn flatten(rendered: &str) -> String {
     let mut what = String::new();
     let mut tips = Vec::new();
     for paragraph in rendered.split("\n\n") {
@@ -39,12 +48,12 @@ fn one_line(rendered: &str, help: &str) -> String {
     if !tips.is_empty() {
         what = format!("{what} ({})", tips.join("; "));
     }
-    format!("{what}; see '{help}'")
+    what
 }
 
 /// The help of the command that was called, or of all.
-fn own_help_command() -> String {
-    let called = std::env::args_os().nth(1);
+fn own_help_command(words: &[OsString]) -> String {
+    let called = words.get(1);
     match called.and_then(|name| Cli::command().find_subcommand(name).cloned()) {
         Some(command) => format!("sluice {} --help", command.get_name()),
         None => "sluice --help".to_owned(),
@@ -53,7 +62,7 @@ fn own_help_command() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::flatten;
 
     #[test]
     fn paragraphs_become_one_line() {
@@ -61,22 +70,20 @@ mod tests {
             tip: a similar argument exists: '--tag'\n\n\
             Usage: sluice serve --tag <TAG> <DIR>\n\nFor more information, try '--help'.\n";
         assert_eq!(
-            one_line(rendered, "sluice serve --help"),
-            "unexpected argument '--tga' found (a similar argument exists: '--tag'); \
-             see 'sluice serve --help'"
+            flatten(rendered),
+            "unexpected argument '--tga' found (a similar argument exists: '--tag')"
         );
         let rendered = "error: the following required arguments were not provided:\n  <DIR>\n\n\
             Usage: sluice serve <DIR>\n";
         assert_eq!(
-            one_line(rendered, "sluice serve --help"),
-            "the following required arguments were not provided: <DIR>; see 'sluice serve --help'"
+            flatten(rendered),
+            "the following required arguments were not provided: <DIR>"
         );
         let rendered = "error: invalid value 'x' for '--cache <MODE>'\n  \
             [possible values: never, auto]\n\nFor more information, try '--help'.\n";
         assert_eq!(
-            one_line(rendered, "sluice serve --help"),
-            "invalid value 'x' for '--cache <MODE>' [possible values: never, auto]; \
-             see 'sluice serve --help'"
+            flatten(rendered),
+            "invalid value 'x' for '--cache <MODE>' [possible values: never, auto]"
         );
     }
 }

@@ -1,9 +1,10 @@
 //! A service behind a virtio-fs device on a vhost-user socket.
 //!
-//! [`run`] is `sluice serve`; [`Serving`] is the same for any service, without
-//! signals. `device` is the virtio-fs device, `exchange` carries a request
-//! between a descriptor chain and the FUSE server, `parked` holds those that
-//! wait for a lock.
+//! [`run`] is `sluice serve` and `virtiofsd`, for any number of shares that share
+//! nothing but the process; [`Serving`] is one of them for any service, without
+//! signals. `socket` and `pid_file` are what others find, `device` is the
+//! virtio-fs device, `exchange` carries a request between a descriptor chain and
+//! the FUSE server, `parked` holds those that wait for a lock.
 //!
 //! Lock order: a device's connection slot, then its parked chains, then one
 //! chain's own. None is held while the FUSE server is called.
@@ -11,18 +12,22 @@
 mod device;
 mod exchange;
 mod parked;
+mod pid_file;
 mod socket;
 mod tag;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, system_words};
 use crate::logging;
 use crate::share::{self, SharePolicy};
 use crate::signals::OnEndSignal;
 use device::FsDevice;
+use pid_file::PidFile;
 use sluice_crew::Polling;
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_vfs::FileService;
 use sluice_virtio::vhost_user::{Backend, Error, Running, Served};
+pub use socket::Endpoint;
+use socket::Listening;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,13 +39,22 @@ pub use tag::Tag;
 /// instance for want of descriptors.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(100);
 
-/// `sluice serve`.
+/// What a daemon serves.
 #[derive(Clone, Debug)]
 pub struct ServeConfig {
+    /// The shares; each has its own socket, connection and threads.
+    pub shares: Vec<ServedShare>,
+    /// When serving is over.
+    pub lifetime: Lifetime,
+}
+
+/// A host directory on a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedShare {
     /// The host directory.
     pub dir: PathBuf,
-    /// The socket that monitors connect to.
-    pub virtiofs: PathBuf,
+    /// Where monitors connect.
+    pub endpoint: Endpoint,
     /// The name under which the guest mounts it.
     pub tag: Tag,
     /// What is served, and how long guests may trust it.
@@ -49,12 +63,42 @@ pub struct ServeConfig {
     pub poll: Polling,
 }
 
+/// Refuses two shares in one place.
+pub fn check_endpoints(shares: &[ServedShare]) -> Result<(), String> {
+    let mut rest = shares;
+    while let Some((share, others)) = rest.split_first() {
+        if others.iter().any(|other| other.endpoint == share.endpoint) {
+            return Err(format!("two shares on '{}'", share.endpoint));
+        }
+        rest = others;
+    }
+    Ok(())
+}
+
+/// When serving is over, signals aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Never: one monitor after the other is served.
+    UntilAsked,
+    /// With the first connection's end, as virtiofsd's.
+    OneConnection,
+}
+
+/// Why serving was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// A signal asked for it.
+    Asked,
+    /// The one client that was to be served is gone.
+    ClientGone,
+}
+
 /// Serves until SIGTERM, SIGINT or SIGHUP: then the request that each ring is
 /// working on is finished. A second signal ends the process at once.
 ///
 /// # Errors
-/// A directory or socket that cannot be had.
-pub fn run(config: &ServeConfig) -> Result<(), Failure> {
+/// A directory or socket that cannot be had; then nothing is served at all.
+pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
     let (ends, end) = channel();
     let on_signal = ends.clone();
     let _signals = OnEndSignal::new(move |earlier| {
@@ -65,39 +109,74 @@ pub fn run(config: &ServeConfig) -> Result<(), Failure> {
     })
     .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
 
-    let service = share::open(&config.dir, &config.policy)?;
-    let options = config.policy.fuse_options();
-    let serving = Serving::start_noting_end(
-        service,
-        &config.virtiofs,
-        &config.tag,
-        options,
-        config.poll,
-        Some(NoteEnd(ends)),
-    )?;
-    logging::say(format_args!(
-        "serving {} as virtio-fs tag {} on {}",
-        config.dir.display(),
-        config.tag,
-        config.virtiofs.display()
-    ));
-    // Not being started by systemd is no error.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-
+    let serving = start_all(config, &ends)?;
+    announce(config);
     let why = end.recv();
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    drop(serving);
+    stop_all(serving);
     match why {
-        Ok(End::Asked) => Ok(()),
+        Ok(End::Asked) => Ok(Ended::Asked),
+        Ok(End::Client(Ok(_))) => Ok(Ended::ClientGone),
+        Ok(End::Client(Err(error))) => Err(Failure::new(format!("the connection failed: {error}"))),
         Ok(End::Broken) | Err(_) => Err(Failure::new("serving ended by a bug in this program")),
     }
+}
+
+/// Nothing is served before all of it can be.
+fn start_all(config: &ServeConfig, ends: &Sender<End>) -> Result<Vec<Serving>, Failure> {
+    let shares = &config.shares;
+    for share in shares {
+        share::check_directory(&share.dir)?;
+    }
+    let listen = |share: &ServedShare| share.endpoint.listen();
+    let listening: Vec<Listening> = shares.iter().map(listen).collect::<Result<_, _>>()?;
+    let device = |share: &ServedShare| {
+        let service = share::open(&share.dir, &share.policy)?;
+        let options = share.policy.fuse_options();
+        Ok(FsDevice::new(service, &share.tag, options, share.poll))
+    };
+    let devices: Vec<FsDevice> = shares.iter().map(device).collect::<Result<_, Failure>>()?;
+    let start = |(device, listening)| {
+        let after = after_connection(config.lifetime, ends.clone());
+        Serving::start_device(device, listening, after)
+    };
+    devices.into_iter().zip(listening).map(start).collect()
+}
+
+fn announce(config: &ServeConfig) {
+    match config.lifetime {
+        Lifetime::UntilAsked => {
+            for share in &config.shares {
+                logging::say(format_args!(
+                    "serving {} as virtio-fs tag {} on {}",
+                    share.dir.display(),
+                    share.tag,
+                    share.endpoint,
+                ));
+            }
+        }
+        // What monitors and scripts wait for.
+        Lifetime::OneConnection => tracing::info!("Waiting for vhost-user socket connection..."),
+    }
+    // Not being started by systemd is no error.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Asks all before it waits for any.
+fn stop_all(serving: Vec<Serving>) {
+    for one in &serving {
+        one.running.stopper().stop();
+    }
+    drop(serving);
 }
 
 /// Why serving ends.
 enum End {
     /// A signal.
     Asked,
-    /// The serving thread is gone.
+    /// The only connection is over.
+    Client(Result<Served, Error>),
+    /// A serving thread is gone.
     Broken,
 }
 
@@ -110,11 +189,27 @@ impl Drop for NoteEnd {
     }
 }
 
+/// What to do when a connection has ended.
+fn after_connection(
+    lifetime: Lifetime,
+    ends: Sender<End>,
+) -> impl FnMut(Result<Served, Error>) -> ControlFlow<()> + Send + 'static {
+    let note = NoteEnd(ends); // dropped with the thread
+    move |outcome| match lifetime {
+        Lifetime::UntilAsked => log_end(outcome),
+        Lifetime::OneConnection => {
+            let _ = note.0.send(End::Client(outcome));
+            ControlFlow::Break(())
+        }
+    }
+}
+
 /// A service on a socket, until dropped: then the connection ends after the
 /// requests that are being worked on, and the socket's file goes.
 #[derive(Debug)]
 pub struct Serving {
-    _running: Running,
+    running: Running,
+    _pid_file: Option<PidFile>,
 }
 
 impl Serving {
@@ -128,34 +223,27 @@ impl Serving {
         tag: &Tag,
         options: ServeOptions,
     ) -> Result<Serving, Failure> {
-        Serving::start_noting_end(service, socket, tag, options, Polling::default(), None)
+        let device = FsDevice::new(service, tag, options, Polling::default());
+        let listening = Endpoint::Path(socket.to_owned()).listen()?;
+        Serving::start_device(device, listening, log_end)
     }
 
-    fn start_noting_end(
-        service: Arc<dyn FileService>,
-        socket: &Path,
-        tag: &Tag,
-        options: ServeOptions,
-        polling: Polling,
-        note: Option<NoteEnd>,
+    fn start_device(
+        device: FsDevice,
+        listening: Listening,
+        after_connection: impl FnMut(Result<Served, Error>) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Serving, Failure> {
-        let device = FsDevice::new(service, tag, options, polling);
-        let cannot_serve = |error| Failure::from_io("serve on", socket, &error);
-        let backend = Backend::new(Arc::new(device)).map_err(cannot_serve)?;
-        let listener = socket::listen_at(socket)?;
-        let after_connection = move |outcome| {
-            let _ = &note; // dropped with the thread
-            log_end(outcome);
-            ControlFlow::Continue(())
-        };
-        let running = backend
-            .spawn(listener, after_connection)
-            .map_err(cannot_serve)?;
-        Ok(Serving { _running: running })
+        let running = Backend::new(Arc::new(device))
+            .and_then(|backend| backend.spawn(listening.listener, after_connection))
+            .map_err(|error| Failure::new(format!("cannot serve: {}", system_words(&error))))?;
+        Ok(Serving {
+            running,
+            _pid_file: listening.pid_file,
+        })
     }
 }
 
-fn log_end(outcome: Result<Served, Error>) {
+fn log_end(outcome: Result<Served, Error>) -> ControlFlow<()> {
     match outcome {
         Ok(end) => tracing::debug!(?end, "the connection ended"),
         Err(error @ Error::Io(..)) => {
@@ -164,4 +252,5 @@ fn log_end(outcome: Result<Served, Error>) {
         }
         Err(error) => tracing::warn!(%error, "the connection was closed"),
     }
+    ControlFlow::Continue(())
 }

@@ -1,0 +1,95 @@
+use super::*;
+use crate::cli::ShareEntry;
+
+fn parse(text: &str) -> Result<Vec<Section<ShareEntry>>, String> {
+    let file = ConfigFile {
+        path: Path::new("f"),
+        text: text.to_owned(),
+    };
+    file.sections("share").map_err(|failure| {
+        assert_eq!(failure.status(), 2);
+        failure.to_string()
+    })
+}
+
+const SHARE: &str = "[[share]]\ndir = '/a'\nvirtiofs = '/s'\n";
+
+#[test]
+fn a_table_says_what_the_options_say() {
+    let text = "
+        [[share]]
+        dir = '/-a'
+        virtiofs = '/s'
+        tag = 'code'
+        cache = 'always'
+        negative-timeout = 0
+        read-only = true
+        writeback = false
+        xattr = false
+        [[share]]
+        dir = '/b'
+        virtiofs = '/t'
+        posix-acl = true
+        security-label = 'always'
+    ";
+    let sections = parse(text).unwrap();
+    let shares = sections
+        .iter()
+        .map(|section| section.options.share().unwrap());
+    let said = [
+        [
+            "--tag=code",
+            "--cache=always",
+            "--negative-timeout=0",
+            "--virtiofs=/s",
+        ],
+        [
+            "--posix-acl",
+            "--security-label=always",
+            "--virtiofs=/t",
+            "--",
+        ],
+    ];
+    let more = [&["--read-only", "--no-xattr", "--", "/-a"][..], &["/b"]];
+    for ((share, words), more) in shares.zip(said).zip(more) {
+        let same = ShareEntry::parse(words.iter().chain(more))
+            .unwrap()
+            .share()
+            .unwrap();
+        assert_eq!(share, same);
+    }
+}
+
+#[test]
+fn what_is_wrong_has_a_place() {
+    for (more, expected) in [
+        ("colour = 'red'", "f:4:1: unknown key 'colour'"),
+        ("cache = 'some'", "f:4:9: invalid value 'some'"),
+        ("cache = true", "f:4:9: 'cache' is a text or a number"),
+        ("cache = ['auto']", "f:4:9: 'cache' is a text or a number"),
+        ("tag = ''", "f:4:7: "),
+        ("writeback = 'yes'", "f:4:13: 'writeback' is true or false"),
+        ("tag = 'a'\ntag = 'b'", "f:5:1: duplicate key"),
+        ("tag = 'a", "f:4:9: "),
+        ("tag =", "f:4:6: "),
+        ("[[shares]]", "f:4:3: unknown key 'shares'"),
+        ("[other]", "f:4:2: unknown key 'other'"),
+        (
+            "[[share]]\ndir = '/b'",
+            "f:4:1: the following required arguments",
+        ),
+    ] {
+        let error = parse(&format!("{SHARE}{more}")).unwrap_err();
+        assert!(error.starts_with(expected), "{more}: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+    for (text, expected) in [
+        ("", "f:1:1: nothing to serve"),
+        ("share = 1", "f:1:9: shares are tables"),
+        ("share = [1]", "f:1:10: shares are tables"),
+        ("[share]\n", "f:1:1: shares are tables"),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+}
