@@ -1,26 +1,31 @@
 //! Programs that people use, at work on a mount and in a guest: `lab/programs`
 //! says what they do and checks it.
 
+mod common;
+
+use common::{lab, lab_cache, skip};
 use sluicefs::mount::{MountOptions, Mounted};
 use sluicefs::sandbox::{Guest, MachineChoice, MachineKind};
 use sluicefs::share;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 #[test]
 fn on_a_mount_with_the_default_cache() {
-    on_a_mount("cache=auto");
+    on_a_mount("cache=auto,allow_other");
 }
 
 #[test]
 fn on_a_mount_without_a_cache() {
-    on_a_mount("cache=never");
+    on_a_mount("cache=never,allow_other");
 }
 
 #[test]
 fn on_a_mount_that_collects_writes() {
-    on_a_mount("cache=always,writeback");
+    on_a_mount("cache=always,writeback,allow_other");
 }
 
 #[test]
@@ -35,7 +40,7 @@ fn in_a_guest() {
         .share(share.path(), "/share");
     guest.machine = MachineChoice {
         kind: MachineKind::Uml,
-        lab_cache: Some(cache()),
+        lab_cache: Some(lab_cache()),
         ..MachineChoice::default()
     };
     guest.boot_timeout = Duration::from_secs(300);
@@ -50,7 +55,7 @@ fn in_a_guest() {
 }
 
 /// How many programs there are: none may drop out unseen.
-const PROGRAMS: usize = 9;
+const PROGRAMS: usize = 11;
 
 fn on_a_mount(options: &str) {
     if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
@@ -60,6 +65,8 @@ fn on_a_mount(options: &str) {
         return;
     };
     let dir = tempfile::tempdir().unwrap();
+    // Users of the programs pass through here.
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let [export, target] = ["export", "mnt"].map(|name| dir.path().join(name));
     std::fs::create_dir(&export).unwrap();
     std::fs::create_dir(&target).unwrap();
@@ -85,29 +92,12 @@ fn ok_lines(said: &str) -> usize {
     said.lines().filter(|line| line.starts_with("ok ")).count()
 }
 
-fn lab() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab")
-}
-
-fn cache() -> PathBuf {
-    std::env::var_os("SLUICE_LAB_CACHE").map_or_else(|| lab().join("cache"), PathBuf::from)
-}
-
 /// A folder that `lab/prepare` fills.
 fn lab_folder(name: &str) -> Option<PathBuf> {
-    let folder = cache().join(name);
+    let folder = lab_cache().join(name);
     if folder.is_dir() {
         return Some(folder);
     }
     skip("the lab is empty; run lab/prepare");
     None
-}
-
-/// Says why a test cannot run here. With `CI=true` that is a failure.
-fn skip(why: &str) {
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-        "CI runs every test, but: {why}"
-    );
-    eprintln!("SKIPPED: {why}");
 }
