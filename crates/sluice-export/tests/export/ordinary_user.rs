@@ -1,11 +1,16 @@
 //! A daemon that is nobody special.
 
 use crate::harness::{
-    RDWR, ROOT, Share, errno, in_child, is_child, is_root, myself, myself_as, name, user,
+    RDWR, ROOT, Share, attach, errno, in_child, is_child, is_root, myself, myself_as, name, user,
 };
-use sluice_vfs::{Errno, NewNode, NodeId, SetAttr, SliceSource, WriteArgs};
+use sluice_export::{Export, ExportOptions};
+use sluice_vfs::{
+    AccessChecks, Errno, Features, Lookup, NewNode, NodeId, OpenFlags, SessionLimits, SetAttr,
+    SliceSource, WriteArgs,
+};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
 use std::process::Command;
 
 /// The user that a test runs as where it starts as root.
@@ -51,6 +56,43 @@ fn it_acts_as_itself_for_itself_and_for_root() {
             .link(&ROOT, share.node("a"), dir.node, name("a2"))
             .unwrap();
         share.s().unlink(&ROOT, dir.node, name("a2")).unwrap();
+    }
+}
+
+/// What a handle would have kept open cannot be opened again.
+#[test]
+fn it_cannot_do_without_handles() {
+    if !is_child() {
+        let test = "ordinary_user::it_cannot_do_without_handles";
+        if is_root() {
+            let features = Share::new().attached.features;
+            assert!(features.contains(Features::NO_OPEN));
+        }
+        return in_child(as_ordinary_user(), test);
+    }
+    let features = Share::new().attached.features;
+    assert!(!features.contains(Features::NO_OPEN));
+}
+
+#[test]
+fn it_opens_others_files_without_noatime_unless_told_to_insist() {
+    if !is_child() {
+        let test = "ordinary_user::it_opens_others_files_without_noatime_unless_told_to_insist";
+        return in_child(as_ordinary_user(), test);
+    }
+    for (preserve_noatime, expected) in [(false, Ok(())), (true, Err(Errno::EPERM))] {
+        let options = ExportOptions {
+            preserve_noatime,
+            ..ExportOptions::default()
+        };
+        // Root's, and everybody may read it.
+        let export = Export::open(Path::new("/etc"), options).unwrap();
+        let session = attach(&export, AccessChecks::Peer, SessionLimits::default()).session;
+        let found = session.lookup(&ROOT, NodeId::ROOT, name("passwd"));
+        let node = found.and_then(Lookup::found).unwrap().node;
+        let flags = OpenFlags::READ | OpenFlags::NOATIME;
+        let opened = session.open(&ROOT, node, flags).map(drop);
+        assert_eq!(opened, expected);
     }
 }
 
