@@ -1,7 +1,8 @@
 //! What statx(2) says, and what of it peers see.
 
 use crate::export::Host;
-use crate::inode_table::InodeKey;
+use crate::fd_cache::is_young;
+use crate::inode::{Identity, InodeKey};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, Statx, StatxAttributes, StatxFlags, StatxTimestamp, statx};
 use sluice_vfs::{Attr, AttrMask, Device, Errno, FileType, Name, Result, Timestamp, UnixMode};
@@ -9,7 +10,7 @@ use sluice_vfs::{Attr, AttrMask, Device, Errno, FileType, Name, Result, Timestam
 /// Attributes of an inode, as read.
 pub(crate) struct HostStat {
     statx: Statx,
-    pub(crate) key: InodeKey,
+    pub(crate) identity: Identity,
     pub(crate) file_type: FileType,
 }
 
@@ -40,12 +41,34 @@ impl HostStat {
             dev: u64::from(statx.stx_dev_major) << 32 | u64::from(statx.stx_dev_minor),
             ino: statx.stx_ino,
         };
+        let has_btime = statx.stx_mask & StatxFlags::BTIME.bits() != 0;
+        let identity = Identity {
+            key,
+            btime: has_btime.then(|| timestamp(&statx.stx_btime)),
+        };
         let file_type = FileType::from_mode(statx.stx_mode.into()).ok_or(Errno::EIO)?;
         Ok(HostStat {
             statx,
-            key,
+            identity,
             file_type,
         })
+    }
+
+    /// Whether the identity can't become another inode's; `now` is from before
+    /// this was read.
+    pub(crate) fn is_settled(&self, now: Timestamp) -> bool {
+        let btime = self.identity.btime;
+        btime.is_some_and(|btime| !is_young(btime, now))
+    }
+
+    /// Names that the inode has.
+    pub(crate) fn nlink(&self) -> u32 {
+        self.statx.stx_nlink
+    }
+
+    /// Bytes.
+    pub(crate) fn size(&self) -> u64 {
+        self.statx.stx_size
     }
 
     /// Permission bits.
@@ -59,7 +82,9 @@ impl HostStat {
         let device = |major, minor| Device { major, minor };
         Attr {
             mask: AttrMask::from_bits_truncate(statx.stx_mask),
-            ino: host.inos.to_peer(self.key.dev, self.key.ino),
+            ino: host
+                .inos
+                .to_peer(self.identity.key.dev, self.identity.key.ino),
             mode: UnixMode(statx.stx_mode.into()),
             nlink: statx.stx_nlink,
             uid: host.options.uid_map.to_peer(statx.stx_uid),
@@ -75,7 +100,7 @@ impl HostStat {
             btime: timestamp(&statx.stx_btime),
             flags: statx.stx_attributes.bits(),
             flags_mask: statx.stx_attributes_mask.bits(),
-            is_submount: self.is_mounted_dir() && self.key != host.root_key,
+            is_submount: self.is_mounted_dir() && self.identity.key != host.root_key,
         }
     }
 

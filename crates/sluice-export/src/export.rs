@@ -4,7 +4,7 @@ use crate::attr::{FULL, HostStat};
 use crate::creds;
 use crate::idmap::IdMap;
 use crate::ino_map::InoMap;
-use crate::inode_table::InodeKey;
+use crate::inode::InodeKey;
 use crate::ops::xattr::supports_acl;
 use crate::resolve::{self, Descriptors};
 use crate::service::ExportSession;
@@ -68,8 +68,8 @@ impl Export {
             return Err(OpenError::Root(Errno::ENOTDIR));
         }
         let host = Host {
-            root_key: stat.key,
-            inos: InoMap::new(stat.key.dev),
+            root_key: stat.identity.key,
+            inos: InoMap::new(stat.identity.key.dev),
             descriptors: Descriptors::open().map_err(OpenError::Proc)?,
             root,
             options,

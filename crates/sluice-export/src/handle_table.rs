@@ -1,7 +1,8 @@
 //! The open files and directories of one session.
 
 use crate::dir_cursor::DirCursor;
-use crate::inode_table::Inode;
+use crate::fd_budget::{Held, Share};
+use crate::inode::Node;
 use crate::slab::Slab;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use sluice_vfs::{Errno, HandleId, NodeId, OpenFlags, Result};
@@ -12,21 +13,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 /// is being released.
 pub(crate) struct Handle {
     /// What is open; stays known to the handle when the peer forgets the node.
-    pub(crate) inode: Arc<Inode>,
+    pub(crate) inode: Node,
     /// As the peer asked for it. The descriptor may be open wider (see
     /// [`ExportOptions::writeback`](crate::ExportOptions::writeback)).
     pub(crate) flags: OpenFlags,
     fd: OwnedFd,
     cursor: Mutex<DirCursor>,
+    held: Option<Held>,
 }
 
 impl Handle {
-    pub(crate) fn new(inode: Arc<Inode>, flags: OpenFlags, fd: OwnedFd) -> Self {
+    pub(crate) fn new(inode: Node, flags: OpenFlags, fd: OwnedFd) -> Self {
         Handle {
             inode,
             flags,
             fd,
             cursor: Mutex::default(),
+            held: None,
         }
     }
 
@@ -46,21 +49,27 @@ impl Handle {
 /// and never across a system call.
 pub(crate) struct HandleTable {
     handles: RwLock<Slab<Arc<Handle>>>,
+    share: Arc<Share>,
     len: AtomicU32,
     max_len: u32,
 }
 
+/// Descriptors that a handle keeps open: the file's, and its inode's `O_PATH`.
+const FDS_PER_HANDLE: u32 = 2;
+
 impl HandleTable {
     /// A table for at most `max_len` handles.
-    pub(crate) fn new(max_len: u32) -> Self {
+    pub(crate) fn new(max_len: u32, share: Arc<Share>) -> Self {
         HandleTable {
             handles: RwLock::new(Slab::new()),
+            share,
             len: AtomicU32::new(0),
             max_len,
         }
     }
 
-    /// Counts one more handle; `ENFILE` if the session has too many. To be
+    /// Counts one more handle; `ENFILE` if the session has too many, or too
+    /// large a part of the process' descriptors. To be
     /// called before a file is opened, so that nothing is opened, made or
     /// truncated for a request that is refused.
     pub(crate) fn reserve(&self) -> Result<Reservation<'_>> {
@@ -68,7 +77,12 @@ impl HandleTable {
         self.len
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add)
             .map_err(|_| Errno::ENFILE)?;
-        Ok(Reservation { table: self })
+        let mut room = Reservation {
+            table: self,
+            held: None,
+        };
+        room.held = Some(self.share.hold(FDS_PER_HANDLE)?);
+        Ok(room)
     }
 
     /// The open handle with this id; `EBADF` if there is none or it is of
@@ -96,11 +110,13 @@ impl HandleTable {
 /// Room for one handle, given back unless it is used.
 pub(crate) struct Reservation<'a> {
     table: &'a HandleTable,
+    held: Option<Held>,
 }
 
 impl Reservation<'_> {
     /// Stores the handle.
-    pub(crate) fn fill(self, handle: Handle) -> Result<HandleId> {
+    pub(crate) fn fill(mut self, mut handle: Handle) -> Result<HandleId> {
+        handle.held = self.held.take();
         let mut id = HandleId(0);
         let mut handles = self
             .table

@@ -1,48 +1,20 @@
-//! The nodes of one session.
+//! The nodes of one session, by id and by identity.
 //!
-//! A node stands for one inode of the host. While the node is known its
-//! `O_PATH` descriptor is held, which pins inode and mount, so the numbers in
-//! its [`InodeKey`] can't come to mean anything else. That is what makes the
-//! key an identity; numbers that were seen before the descriptor was held are
-//! none (see [`InodeTable::acquire`]).
+//! A node stays known while the peer has references to it, or knows something
+//! below it: directories are what nodes are found by when their descriptors
+//! were let go of.
 
+use crate::fd_cache::{FdCache, PathFd};
+use crate::inode::{Identity, Inode, InodeKey, Pin, Place};
 use crate::slab::Slab;
-use rustix::fd::{AsFd, OwnedFd};
-use sluice_vfs::{Errno, FileType, NodeId, Result};
+use sluice_sys::FileHandle;
+use sluice_vfs::{Errno, FileType, Name, NodeId, Result};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// What tells inodes apart while descriptors of them are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct InodeKey {
-    pub(crate) mount_id: u64,
-    /// Device number, major in the high half.
-    pub(crate) dev: u64,
-    pub(crate) ino: u64,
-}
-
-/// An inode that the session's peer knows, or has open.
-pub(crate) struct Inode {
-    pub(crate) id: NodeId,
-    pub(crate) key: InodeKey,
-    pub(crate) file_type: FileType,
-    fd: OwnedFd,
-    /// References the peer holds; changed under the shard's lock only.
-    refs: AtomicU64,
-    /// The table's epoch when the descriptor came to be held.
-    born: u64,
-}
-
-impl Inode {
-    /// The `O_PATH` descriptor of the inode.
-    pub(crate) fn path_fd(&self) -> Result<impl AsFd + '_> {
-        Ok(self.fd.as_fd())
-    }
-}
-
-/// All nodes that a session's peer knows, by id and by identity.
+/// All nodes that a session's peer knows.
 ///
 /// Sharded by identity; a shard's lock is held for a few memory accesses and
 /// never across a system call.
@@ -50,8 +22,7 @@ pub(crate) struct InodeTable {
     shards: [RwLock<Shard>; SHARDS as usize],
     hasher: RandomState,
     root: Arc<Inode>,
-    /// Moves on with every insertion.
-    epoch: AtomicU64,
+    fds: Arc<FdCache>,
     len: AtomicU32,
     max_len: u32,
 }
@@ -60,138 +31,234 @@ pub(crate) struct InodeTable {
 const SHARDS: u32 = 16;
 
 struct Shard {
-    inodes: Slab<Arc<Inode>>,
+    inodes: Slab<Known>,
     by_key: HashMap<InodeKey, NodeId>,
+}
+
+/// Counters change under the shard's lock; those that grow only, under the
+/// shared one.
+struct Known {
+    inode: Arc<Inode>,
+    /// References the peer holds.
+    refs: AtomicU64,
+    /// Nodes whose place is in this directory.
+    children: AtomicU32,
 }
 
 impl InodeTable {
     /// A table that knows the root only, and at most `max_len` nodes besides.
-    pub(crate) fn new(root_key: InodeKey, root_fd: OwnedFd, max_len: u32) -> Self {
-        let root = Arc::new(Inode {
-            id: NodeId::ROOT,
-            key: root_key,
-            file_type: FileType::Directory,
-            fd: root_fd,
-            refs: AtomicU64::new(0),
-            born: 0,
-        });
+    pub(crate) fn new(
+        root: Identity,
+        root_fd: Arc<PathFd>,
+        fds: Arc<FdCache>,
+        max_len: u32,
+    ) -> Self {
+        let root = Inode::new(NodeId::ROOT, root, FileType::Directory, None);
+        {
+            let mut state = root.state();
+            state.fd = Arc::downgrade(&root_fd);
+            state.pin = Some(Pin {
+                fd: root_fd,
+                _held: None,
+            });
+        }
         InodeTable {
             shards: std::array::from_fn(|_| RwLock::new(Shard::new())),
             hasher: RandomState::new(),
-            root,
-            epoch: AtomicU64::new(0),
+            root: Arc::new(root),
+            fds,
             len: AtomicU32::new(0),
             max_len: max_len.min(MAX_LEN),
         }
     }
 
-    /// The node with this id; `ESTALE` if there is none.
+    /// The node with this id; `ESTALE` if the peer knows none.
     pub(crate) fn get(&self, id: NodeId) -> Result<Arc<Inode>> {
+        self.get_if(id, |known| known.refs.load(Ordering::Relaxed) > 0)
+    }
+
+    /// The directory with this id, which something known is in.
+    pub(crate) fn get_parent(&self, id: NodeId) -> Result<Arc<Inode>> {
+        self.get_if(id, |_| true)
+    }
+
+    fn get_if(&self, id: NodeId, is_wanted: impl Fn(&Known) -> bool) -> Result<Arc<Inode>> {
         if id == NodeId::ROOT {
             return Ok(self.root.clone());
         }
         let (shard, slot) = split(id.slot()).ok_or(Errno::ESTALE)?;
-        let found = self.read(shard).inodes.get(slot, id.generation()).cloned();
-        found.ok_or(Errno::ESTALE)
+        let shard = self.read(shard);
+        let known = shard.inodes.get(slot, id.generation());
+        let known = known.filter(|known| is_wanted(known));
+        Ok(known.ok_or(Errno::ESTALE)?.inode.clone())
     }
 
-    /// To be asked before numbers are read that [`InodeTable::acquire`] gets.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::SeqCst)
-    }
-
-    /// Takes a reference to the node with this identity, if it was known at
-    /// `epoch` already. One that came later proves nothing: between the moment
-    /// the numbers were read and the moment its descriptor was opened they may
-    /// have changed hands.
-    pub(crate) fn acquire(&self, key: &InodeKey, epoch: u64) -> Option<Arc<Inode>> {
-        if *key == self.root.key {
+    /// The node with this identity, which must be settled: told by a time of
+    /// birth that has passed, or by a descriptor that is held.
+    pub(crate) fn find(&self, identity: &Identity) -> Option<Arc<Inode>> {
+        if *identity == self.root.identity {
             return Some(self.root.clone());
         }
-        let shard = self.read(self.shard_of(key));
-        let inode = shard.find(key).filter(|inode| inode.born <= epoch)?;
-        inode.refs.fetch_add(1, Ordering::Relaxed);
-        Some(inode.clone())
+        let shard = self.read(self.shard_of(&identity.key));
+        Some(shard.find(identity)?.inode.clone())
     }
 
-    /// Whether there is a node with this identity. A descriptor of the inode
-    /// must be held.
-    pub(crate) fn knows(&self, key: &InodeKey) -> bool {
-        *key == self.root.key || self.read(self.shard_of(key)).by_key.contains_key(key)
+    /// The same, and takes a reference to it.
+    pub(crate) fn acquire(&self, identity: &Identity) -> Option<Arc<Inode>> {
+        if *identity == self.root.identity {
+            return Some(self.root.clone());
+        }
+        let shard = self.read(self.shard_of(&identity.key));
+        Some(shard.find(identity)?.acquire())
     }
 
     /// Takes a reference to the node with this identity, which becomes known
-    /// by `fd` if it wasn't. `key` must have been read from `fd`. `ENOMEM` if
-    /// the session knows too many.
+    /// if it wasn't. `ENOMEM` if the session knows too many.
     pub(crate) fn insert(
         &self,
-        key: InodeKey,
+        identity: Identity,
         file_type: FileType,
-        fd: OwnedFd,
+        handle: Option<FileHandle>,
     ) -> Result<Arc<Inode>> {
-        if let Some(known) = self.acquire(&key, u64::MAX) {
+        if let Some(known) = self.acquire(&identity) {
             return Ok(known);
         }
-        let shard_index = self.shard_of(&key);
+        let shard_index = self.shard_of(&identity.key);
         let mut shard = self.write(shard_index);
-        if let Some(known) = shard.find(&key) {
-            known.refs.fetch_add(1, Ordering::Relaxed);
-            return Ok(known.clone());
+        if let Some(known) = shard.find(&identity) {
+            return Ok(known.acquire());
         }
         self.charge()?;
-        let born = self.epoch.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         let added = shard.inodes.insert_with(|slot, generation| {
-            Arc::new(Inode {
-                id: NodeId::new(join(shard_index, slot), generation),
-                key,
-                file_type,
-                fd,
+            let id = NodeId::new(join(shard_index, slot), generation);
+            Known {
+                inode: Arc::new(Inode::new(id, identity, file_type, handle)),
                 refs: AtomicU64::new(1),
-                born,
-            })
+                children: AtomicU32::new(0),
+            }
         });
-        let added = added.cloned().ok_or(Errno::ENOMEM)?;
-        shard.by_key.insert(key, added.id);
+        let added = added.ok_or(Errno::ENOMEM)?.inode.clone();
+        // What had these numbers before is gone, if the peer doesn't know yet.
+        shard.by_key.insert(identity.key, added.id);
         Ok(added)
     }
 
     /// Takes another reference to a node. One that was forgotten meanwhile is
     /// `ESTALE`.
-    pub(crate) fn reference(&self, inode: &Arc<Inode>) -> Result<()> {
-        if inode.id == NodeId::ROOT {
-            return Ok(());
+    pub(crate) fn reference(&self, inode: &Inode) -> Result<()> {
+        self.count(inode.id, |known| {
+            known.refs.fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    /// Notes that the inode is `name` in `parent` now.
+    pub(crate) fn set_place(&self, inode: &Inode, parent: NodeId, name: Name<'_>) {
+        let is_placed = |place: &Option<Place>| {
+            let place = place.as_ref();
+            place.is_some_and(|place| place.is(parent, name))
+        };
+        if inode.id == NodeId::ROOT || is_placed(&inode.state().place) {
+            return;
         }
-        let (shard, slot) = split(inode.id.slot()).ok_or(Errno::ESTALE)?;
-        let shard = self.read(shard);
-        let known = shard
-            .inodes
-            .get(slot, inode.id.generation())
-            .ok_or(Errno::ESTALE)?;
-        known.refs.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        let add_child = |known: &Known| {
+            known.children.fetch_add(1, Ordering::Relaxed);
+        };
+        if self.count(parent, add_child).is_err() {
+            return;
+        }
+        let place = Place {
+            parent,
+            name: name.as_bytes().into(),
+        };
+        let (left, pin) = {
+            let mut state = inode.state();
+            match state.is_forgotten {
+                true => (Some(place), None),
+                false => (
+                    state.place.replace(place),
+                    state.pin.take_if(|_| inode.identity.btime.is_some()),
+                ),
+            }
+        };
+        self.leave(left);
+        // It is found by name from now on.
+        if let Some(pin) = pin {
+            self.fds.keep(&pin.fd);
+        }
+    }
+
+    /// Forgets where the inode is, if that is `name` in `parent`.
+    pub(crate) fn clear_place(&self, inode: &Inode, parent: NodeId, name: Name<'_>) {
+        let left = inode.state().place.take_if(|place| place.is(parent, name));
+        self.leave(left);
     }
 
     /// Gives references back; the last one makes the node unknown.
     pub(crate) fn forget(&self, id: NodeId, count: u64) {
-        let Some((shard, slot)) = split(id.slot()) else {
-            return;
-        };
-        let mut shard = self.write(shard);
-        let Some(inode) = shard.inodes.get(slot, id.generation()) else {
-            return;
-        };
-        let left = inode.refs.load(Ordering::Relaxed).saturating_sub(count);
-        inode.refs.store(left, Ordering::Relaxed);
-        if left > 0 {
-            return;
+        let gone = self.remove_if(id, |known| {
+            let left = known.refs.load(Ordering::Relaxed).saturating_sub(count);
+            known.refs.store(left, Ordering::Relaxed);
+        });
+        if let Some(gone) = gone {
+            self.leave(self.retire(&gone));
         }
-        let key = inode.key;
-        shard.by_key.remove(&key);
-        let gone = shard.inodes.remove(slot, id.generation());
-        self.len.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Lets go of the directories above something that is not there any more,
+    /// as far as nothing else needs them.
+    fn leave(&self, mut place: Option<Place>) {
+        while let Some(left) = place {
+            let parent = self.remove_if(left.parent, |known| {
+                let children = known.children.load(Ordering::Relaxed);
+                known
+                    .children
+                    .store(children.saturating_sub(1), Ordering::Relaxed);
+            });
+            place = parent.and_then(|parent| self.retire(&parent));
+        }
+    }
+
+    /// Ends what the table had to do with a node; says where it was.
+    fn retire(&self, inode: &Inode) -> Option<Place> {
+        let (place, _pin, fd) = {
+            let mut state = inode.state();
+            state.is_forgotten = true;
+            (state.place.take(), state.pin.take(), state.fd.upgrade())
+        };
         // Closing the descriptor of a deleted file may take long.
-        drop(shard);
-        drop(gone);
+        if let Some(fd) = fd {
+            self.fds.drop_fd(&fd);
+        }
+        place
+    }
+
+    /// Changes counters, and removes the node if none is left.
+    fn remove_if(&self, id: NodeId, change: impl FnOnce(&Known)) -> Option<Arc<Inode>> {
+        let (shard, slot) = split(id.slot())?;
+        let mut shard = self.write(shard);
+        let known = shard.inodes.get(slot, id.generation())?;
+        change(known);
+        if known.refs.load(Ordering::Relaxed) > 0 || known.children.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let gone = shard.inodes.remove(slot, id.generation())?.inode;
+        if shard.by_key.get(&gone.identity.key) == Some(&id) {
+            shard.by_key.remove(&gone.identity.key);
+        }
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        Some(gone)
+    }
+
+    /// Counts something more of a node. The root needs no counting.
+    fn count(&self, id: NodeId, add: impl FnOnce(&Known)) -> Result<()> {
+        if id == NodeId::ROOT {
+            return Ok(());
+        }
+        let (shard, slot) = split(id.slot()).ok_or(Errno::ESTALE)?;
+        let shard = self.read(shard);
+        let known = shard.inodes.get(slot, id.generation());
+        add(known.ok_or(Errno::ESTALE)?);
+        Ok(())
     }
 
     /// `ENOMEM` if one more node would be too many. To be asked before a node
@@ -236,10 +303,18 @@ impl Shard {
         }
     }
 
-    fn find(&self, key: &InodeKey) -> Option<&Arc<Inode>> {
-        let id = self.by_key.get(key)?;
+    fn find(&self, identity: &Identity) -> Option<&Known> {
+        let id = self.by_key.get(&identity.key)?;
         let (_, slot) = split(id.slot())?;
-        self.inodes.get(slot, id.generation())
+        let known = self.inodes.get(slot, id.generation())?;
+        (known.inode.identity == *identity).then_some(known)
+    }
+}
+
+impl Known {
+    fn acquire(&self) -> Arc<Inode> {
+        self.refs.fetch_add(1, Ordering::Relaxed);
+        self.inode.clone()
     }
 }
 
@@ -264,25 +339,33 @@ const MAX_LEN: u32 = u32::MAX / SHARDS;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fd_budget::PROCESS;
+    use sluice_vfs::Timestamp;
 
-    fn path_fd() -> OwnedFd {
-        rustix::fs::open("/", rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap()
-    }
-
-    fn key(ino: u64) -> InodeKey {
-        InodeKey {
-            mount_id: 1,
-            dev: 1,
-            ino,
+    fn identity(ino: u64) -> Identity {
+        Identity {
+            key: InodeKey {
+                mount_id: 1,
+                dev: 1,
+                ino,
+            },
+            btime: Some(Timestamp::default()),
         }
     }
 
     fn table(max_len: u32) -> InodeTable {
-        InodeTable::new(key(0), path_fd(), max_len)
+        let flags = rustix::fs::OFlags::PATH;
+        let fd = rustix::fs::open("/", flags, rustix::fs::Mode::empty()).unwrap();
+        let fds = Arc::new(FdCache::new(PROCESS.share()));
+        InodeTable::new(identity(0), PathFd::new(fd, None), fds, max_len)
     }
 
     fn insert(table: &InodeTable, ino: u64) -> Result<Arc<Inode>> {
-        table.insert(key(ino), FileType::Regular, path_fd())
+        table.insert(identity(ino), FileType::Regular, None)
+    }
+
+    fn name(name: &str) -> Name<'_> {
+        Name::try_from(name).unwrap()
     }
 
     #[test]
@@ -317,8 +400,8 @@ mod tests {
     fn the_root_stays_whatever_is_forgotten() {
         let table = table(0);
         table.forget(NodeId::ROOT, u64::MAX);
-        assert_eq!(table.get(NodeId::ROOT).unwrap().key, key(0));
-        assert_eq!(table.acquire(&key(0), 0).unwrap().id, NodeId::ROOT);
+        assert_eq!(table.get(NodeId::ROOT).unwrap().identity, identity(0));
+        assert_eq!(table.acquire(&identity(0)).unwrap().id, NodeId::ROOT);
         for unknown in [NodeId(0), NodeId::new(1, 1), NodeId(u64::MAX), NodeId(2)] {
             table.forget(unknown, 1);
             assert_eq!(table.get(unknown).err(), Some(Errno::ESTALE));
@@ -326,13 +409,56 @@ mod tests {
     }
 
     #[test]
-    fn what_became_known_after_the_numbers_were_read_proves_nothing() {
+    fn the_numbers_of_an_inode_that_is_gone_name_its_successor() {
         let table = table(100);
-        let before = table.epoch();
-        let inode = insert(&table, 5).unwrap();
-        assert!(table.acquire(&key(5), before).is_none());
-        assert_eq!(table.acquire(&key(5), table.epoch()).unwrap().id, inode.id);
-        assert!(table.acquire(&key(6), table.epoch()).is_none());
+        let old = insert(&table, 5).unwrap();
+        let later = Identity {
+            btime: Some(Timestamp { sec: 1, nsec: 0 }),
+            ..identity(5)
+        };
+        assert!(table.find(&later).is_none());
+        let new = table.insert(later, FileType::Regular, None).unwrap();
+        assert_ne!(new.id, old.id);
+        assert!(table.find(&identity(5)).is_none());
+        table.forget(old.id, 1);
+        assert_eq!(table.find(&later).unwrap().id, new.id);
+    }
+
+    #[test]
+    fn a_directory_stays_while_something_in_it_is_known() {
+        let table = table(3);
+        let (top, sub) = (insert(&table, 1).unwrap(), insert(&table, 2).unwrap());
+        let file = insert(&table, 3).unwrap();
+        table.set_place(&top, NodeId::ROOT, name("top"));
+        table.set_place(&sub, top.id, name("sub"));
+        table.set_place(&file, sub.id, name("file"));
+        table.set_place(&file, sub.id, name("moved"));
+        table.forget(top.id, u64::MAX);
+        table.forget(sub.id, u64::MAX);
+        assert_eq!(table.get(sub.id).err(), Some(Errno::ESTALE));
+        assert_eq!(table.get_parent(sub.id).unwrap().id, sub.id);
+        assert_eq!(insert(&table, 2).unwrap().id, sub.id);
+        table.forget(sub.id, 1);
+        assert_eq!(insert(&table, 4).err(), Some(Errno::ENOMEM));
+        table.forget(file.id, 1);
+        assert_eq!(table.len.load(Ordering::Relaxed), 0);
+        assert!(table.get_parent(top.id).is_err());
+        // Who is late finds nothing to hold on to.
+        table.set_place(&file, NodeId::ROOT, name("late"));
+        assert!(file.state().place.is_none());
+    }
+
+    #[test]
+    fn a_place_is_left_only_if_it_is_that_one() {
+        let table = table(10);
+        let (dir, file) = (insert(&table, 1).unwrap(), insert(&table, 2).unwrap());
+        table.set_place(&file, dir.id, name("a"));
+        table.clear_place(&file, dir.id, name("b"));
+        assert!(file.can_be_found());
+        table.clear_place(&file, dir.id, name("a"));
+        assert!(!file.can_be_found());
+        table.forget(dir.id, 1);
+        assert!(table.get_parent(dir.id).is_err());
     }
 
     #[test]

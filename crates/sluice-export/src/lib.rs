@@ -7,8 +7,11 @@
 //! - `ops`: the operations, by family. They own no state.
 //! - `inode_table`, `handle_table`: the nodes a peer knows and the files it has
 //!   open, on `slab`; `lock_table`: the locks it holds and waits for;
-//!   `dir_cursor`: where a listing stands. Each owns its lock.
-//! - `resolve`: the only place that opens anything below the root.
+//!   `dir_cursor`: where a listing stands; `fd_cache`: the descriptors of nodes
+//!   that are kept for a while. Each owns its lock.
+//! - `fd_budget`: how many descriptors each session of the process may hold.
+//! - `resolve`: the only place that opens anything below the root; `reach`: how
+//!   nodes that are not open are found again.
 //! - `attr`, `ino_map`, `idmap`: what statx(2) says in the peer's terms.
 //! - `creds`: acting for a caller.
 //!
@@ -16,10 +19,19 @@
 //!
 //! A node is an inode of the host, not a name: it survives renames, and an open
 //! file that was unlinked is still it. An inode number says little (numbers are
-//! used again, and each file system has its own), so a node holds an `O_PATH`
-//! descriptor of its inode as long as the peer knows it. While that is held,
-//! the numbers of mount, device and inode name this inode and no other, which
-//! is how a name that is looked up again is recognised with one statx(2).
+//! used again, and each file system has its own). The numbers of mount, device
+//! and inode together with the time of birth say all, once the clock that
+//! inodes are stamped with has moved on since: whatever gets the same number
+//! later was born later. So a name that is looked up is recognised, or becomes
+//! known, with one statx(2). An inode that is younger, or has no time of birth,
+//! is told by its numbers while an `O_PATH` descriptor of it is held.
+//!
+//! A node has a descriptor only when it is used for more than its attributes,
+//! and loses it when others need one (`fd_cache`) unless it is open or could
+//! not be found again. Then `reach` opens it by its name in the directory where
+//! it was last seen, which is a node too, or else by its file handle, and
+//! compares identities: `ESTALE` if it is another or none. What a session
+//! renames stays found; what the host moves is found by handles only.
 //!
 //! # Stamps
 //!
@@ -29,7 +41,8 @@
 //! # Lock order
 //!
 //! 1. `Handle::cursor`, the one lock that is held across system calls;
-//! 2. a shard of the inode table, the handle table, the lock table, or the
+//! 2. a shard of the inode table, an inode's state, the handle table, the lock
+//!    table, the ring of an `FdCache`, the list of these in the budget, or the
 //!    index of devices in `ino_map`: for a few memory accesses, one at a time,
 //!    none inside another.
 #![forbid(unsafe_code)]
@@ -38,12 +51,16 @@ mod attr;
 mod creds;
 mod dir_cursor;
 mod export;
+mod fd_budget;
+mod fd_cache;
 mod handle_table;
 mod idmap;
 mod ino_map;
+mod inode;
 mod inode_table;
 mod lock_table;
 mod ops;
+mod reach;
 mod resolve;
 mod service;
 mod slab;

@@ -11,6 +11,7 @@
 //! therefore a thread of its own, of which a session may have
 //! [`SessionLimits::lock_waits`], and never one that serves requests.
 
+use crate::fd_budget::{Held, Share};
 use crate::handle_table::Handle;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FlockOperation;
@@ -33,9 +34,14 @@ pub(crate) struct LockTable {
 }
 
 impl LockTable {
-    pub(crate) fn new(limits: &SessionLimits, events: Arc<dyn EventSink>) -> Self {
+    pub(crate) fn new(
+        limits: &SessionLimits,
+        share: Arc<Share>,
+        events: Arc<dyn EventSink>,
+    ) -> Self {
         let shared = Shared {
             state: Mutex::default(),
+            share,
             max_owners: limits.lock_owners as usize,
             max_waits: limits.lock_waits as usize,
             events,
@@ -156,6 +162,7 @@ pub(crate) struct Waiting {
 /// What the table's owner and its waiting threads have in common.
 struct Shared {
     state: Mutex<State>,
+    share: Arc<Share>,
     max_owners: usize,
     max_waits: usize,
     events: Arc<dyn EventSink>,
@@ -170,6 +177,7 @@ struct State {
 /// The open file description that stands for a lock owner on one node.
 struct Owner {
     fd: OwnedFd,
+    _held: Held,
     /// The peer's process, as last told.
     pid: AtomicU32,
     /// The peer's handle that was last used for its locks.
@@ -201,6 +209,7 @@ impl Shared {
     }
 
     fn add_owner(&self, key: (NodeId, LockOwner), fd: OwnedFd) -> Result<Arc<Owner>> {
+        let held = self.share.hold(1).map_err(|_| Errno::ENOLCK)?;
         let mut state = self.lock();
         // Another request of the same owner may have come first.
         if let Some(owner) = state.owners.get(&key) {
@@ -211,6 +220,7 @@ impl Shared {
         }
         let owner = Arc::new(Owner {
             fd,
+            _held: held,
             pid: AtomicU32::new(0),
             last_handle: AtomicU64::new(0),
         });

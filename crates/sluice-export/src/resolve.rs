@@ -5,10 +5,11 @@
 //! through its descriptor in `/proc/self/fd`, which leads to that very inode
 //! whatever its name is now.
 
-use crate::inode_table::Inode;
+use crate::inode::Node;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::path::DecInt;
+use sluice_sys::FileHandle;
 use sluice_vfs::{Errno, FileType, Name, Result};
 use std::path::Path;
 
@@ -22,6 +23,15 @@ pub(crate) fn open_root(path: &Path) -> Result<OwnedFd> {
 /// Opens what `name` is in `dir`, for its identity and attributes only.
 pub(crate) fn child(dir: BorrowedFd<'_>, name: Name<'_>) -> Result<OwnedFd> {
     open_for_peer(dir, name.as_os_str(), PATH_FLAGS, Mode::empty())
+}
+
+/// Opens what `handle` names on the file system of `mount`, for its identity
+/// and attributes only. The handle must be one that was found in the tree.
+pub(crate) fn by_handle(mount: BorrowedFd<'_>, handle: &FileHandle) -> Result<OwnedFd> {
+    handle.open_path(mount).map_err(|errno| match errno {
+        Errno::EMFILE => Errno::ENFILE,
+        other => other,
+    })
 }
 
 /// Opens the directory above `dir`. The caller has to see to it that this
@@ -76,19 +86,29 @@ impl Descriptors {
         DecInt::from_fd(fd)
     }
 
-    /// Opens what `inode` stands for. Only regular files and directories ever
+    /// Opens what `node` stands for. Only regular files and directories ever
     /// are: opening a device or a pipe has effects of its own. `EOPNOTSUPP` for
     /// these, `ELOOP` for a symlink.
-    pub(crate) fn reopen(&self, inode: &Inode, flags: OFlags) -> Result<OwnedFd> {
-        match inode.file_type {
+    pub(crate) fn reopen(&self, node: &Node, flags: OFlags) -> Result<OwnedFd> {
+        match node.file_type {
             FileType::Regular => {}
             FileType::Directory if flags.intersects(WRITE_MODES) => return Err(Errno::EISDIR),
             FileType::Directory => {}
             FileType::Symlink => return Err(Errno::ELOOP),
             _ => return Err(Errno::EOPNOTSUPP),
         }
-        let fd = inode.path_fd()?;
-        open_for_peer(self.dir(), Self::name(&fd), flags, Mode::empty())
+        open_for_peer(
+            self.dir(),
+            Self::name(&node.path_fd()),
+            flags,
+            Mode::empty(),
+        )
+    }
+
+    /// Opens the directory that `fd` holds, for calls that take no `O_PATH`.
+    pub(crate) fn open_dir(&self, fd: &OwnedFd) -> Result<OwnedFd> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        open_for_peer(self.dir(), Self::name(fd), flags, Mode::empty())
     }
 
     /// Opens what the open file `fd` is, for its identity and attributes only.

@@ -1,13 +1,18 @@
 //! One peer's view of an export: the [`Session`] trait, one line for each
 //! operation, and what the operations have in common.
 
+use crate::attr::{FULL, HostStat};
 use crate::creds::{self, Guard, Identity, Powers};
 use crate::dir_cursor::Budget;
 use crate::export::Host;
+use crate::fd_budget::{PROCESS, Share};
+use crate::fd_cache::{FdCache, PathFd};
 use crate::handle_table::{Handle, HandleTable};
-use crate::inode_table::{Inode, InodeTable};
+use crate::inode::Node;
+use crate::inode_table::InodeTable;
 use crate::lock_table::LockTable;
 use crate::ops::{attr, create, dir, io, ioctl, lock, lookup, open, remove, space, xattr};
+use crate::reach;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::process::{Gid, Uid};
@@ -32,6 +37,12 @@ pub(crate) struct ExportSession {
     pub(crate) inodes: InodeTable,
     /// What the peer has open.
     pub(crate) handles: HandleTable,
+    /// The descriptors of nodes that are kept for a while.
+    pub(crate) fds: Arc<FdCache>,
+    /// What the session may hold of the process' descriptors.
+    pub(crate) share: Arc<Share>,
+    /// What file handles are opened by, where the daemon may do that.
+    pub(crate) mount: Option<OwnedFd>,
     /// Who holds locks and who waits for them.
     pub(crate) locks: LockTable,
     /// What listings may keep between requests.
@@ -51,21 +62,29 @@ impl ExportSession {
             events,
             ..
         } = options;
-        let root = host.root.try_clone()?;
+        let stat = HostStat::of_fd(host.root.as_fd(), FULL)?;
+        let root = PathFd::new(host.root.try_clone()?, stat.identity.btime);
+        let share = PROCESS.share();
+        let fds = Arc::new(FdCache::new(share.clone()));
+        PROCESS.watch(&fds);
         Ok(ExportSession {
-            inodes: InodeTable::new(host.root_key, root, limits.nodes),
-            handles: HandleTable::new(limits.handles),
+            inodes: InodeTable::new(stat.identity, root, fds.clone(), limits.nodes),
+            handles: HandleTable::new(limits.handles, share.clone()),
             listings: Budget::new(KEPT_LISTINGS),
-            locks: LockTable::new(&limits, events),
+            locks: LockTable::new(&limits, share.clone(), events),
             checks: peer.checks,
             next_backing: AtomicU64::new(1),
+            mount: reach::mount_for_handles(&host),
+            fds,
+            share,
             host,
         })
     }
 
-    /// The node with this id; `ESTALE`.
-    pub(crate) fn inode(&self, node: NodeId) -> Result<Arc<Inode>> {
-        self.inodes.get(node)
+    /// The node with this id, with a descriptor; `ESTALE`. To be asked for
+    /// before anything is done as someone else, who may not be able to reach it.
+    pub(crate) fn inode(&self, node: NodeId) -> Result<Node> {
+        reach::reach(self, self.inodes.get(node)?)
     }
 
     /// The open handle of this node; `EBADF`.
@@ -75,7 +94,7 @@ impl ExportSession {
 
     /// The node, found through its handle if there is one: a handle outlives
     /// what the peer knows of its node.
-    pub(crate) fn inode_of(&self, node: NodeId, handle: Option<HandleId>) -> Result<Arc<Inode>> {
+    pub(crate) fn inode_of(&self, node: NodeId, handle: Option<HandleId>) -> Result<Node> {
         match handle {
             Some(handle) => Ok(self.handle(node, handle)?.inode.clone()),
             None => self.inode(node),
@@ -177,14 +196,14 @@ pub(crate) enum File {
     /// A handle of the peer's.
     Open(Arc<Handle>),
     /// Opened for this request.
-    ForNow(Arc<Inode>, OwnedFd),
+    ForNow(Node, OwnedFd),
 }
 
 impl File {
-    pub(crate) fn inode(&self) -> &Inode {
+    pub(crate) fn inode(&self) -> &Node {
         match self {
             File::Open(handle) => &handle.inode,
-            File::ForNow(inode, _) => inode,
+            File::ForNow(node, _) => node,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::lookup::stat_of;
 use crate::attr::HostStat;
-use crate::inode_table::Inode;
+use crate::inode::Node;
 use crate::resolve::Descriptors;
 use crate::service::ExportSession;
 use rustix::fd::AsFd;
@@ -22,8 +22,11 @@ pub(crate) fn getattr(
     handle: Option<HandleId>,
     mask: AttrMask,
 ) -> Result<Stat> {
-    let inode = session.inode_of(node, handle)?;
-    stat_of(session, &inode, mask)
+    let inode = match handle {
+        Some(handle) => session.handle(node, handle)?.inode.inode.clone(),
+        None => session.inodes.get(node)?,
+    };
+    stat_of(session, inode, mask)
 }
 
 /// Size first, since it needs the file as it is; then the owner, whose change
@@ -66,7 +69,7 @@ pub(crate) fn setattr(
             set_perm(session, &inode, perm)?;
         }
         if let Some(times) = times {
-            utimensat(inode.path_fd()?, "", &times, AtFlags::EMPTY_PATH)?;
+            utimensat(inode.path_fd(), "", &times, AtFlags::EMPTY_PATH)?;
         }
         let is_lone = SetAttr {
             touch_ctime: false,
@@ -77,7 +80,7 @@ pub(crate) fn setattr(
             set_owner(&inode, None, None)?;
         }
     }
-    stat_of(session, &inode, AttrMask::BASIC)
+    stat_of(session, inode.inode, AttrMask::BASIC)
 }
 
 pub(crate) fn access(
@@ -97,11 +100,11 @@ pub(crate) fn access(
 /// Whether whom this thread acts for may do this. The kernel is asked, since
 /// only it knows of ACLs, security modules and read-only mounts; with
 /// `AT_EACCESS` it looks at the ids that count for files.
-pub(crate) fn check_access(session: &ExportSession, inode: &Inode, access: Access) -> Result<()> {
+pub(crate) fn check_access(session: &ExportSession, inode: &Node, access: Access) -> Result<()> {
     if inode.file_type == FileType::Symlink {
         return Ok(());
     }
-    let fd = inode.path_fd()?;
+    let fd = inode.path_fd();
     let wanted = rustix::fs::Access::from_bits_truncate(access.bits());
     let descriptors = session.host.descriptors.dir();
     accessat(
@@ -123,15 +126,15 @@ pub(crate) fn readlink(
         return Err(Errno::EINVAL);
     }
     let mut buf = [MaybeUninit::uninit(); SYMLINK_TARGET_MAX + 1];
-    let (target, _) = rustix::fs::readlinkat_raw(inode.path_fd()?, "", &mut buf)?;
+    let (target, _) = rustix::fs::readlinkat_raw(inode.path_fd(), "", &mut buf)?;
     sink.put(target)?;
     Ok(Stamp::NONE)
 }
 
 pub(crate) fn statfs(session: &ExportSession, node: NodeId) -> Result<StatFs> {
     let inode = session.inode(node)?;
-    let fd = inode.path_fd()?;
-    let stat = fstatfs(&fd)?;
+    let fd = inode.path_fd();
+    let stat = fstatfs(fd)?;
     Ok(StatFs {
         fs_type: stat.f_type as u32,
         bsize: stat.f_bsize as u32,
@@ -141,7 +144,7 @@ pub(crate) fn statfs(session: &ExportSession, node: NodeId) -> Result<StatFs> {
         bavail: stat.f_bavail,
         files: stat.f_files,
         ffree: stat.f_ffree,
-        fsid: fstatvfs(&fd)?.f_fsid,
+        fsid: fstatvfs(fd)?.f_fsid,
         namelen: stat.f_namelen as u32,
     })
 }
@@ -149,7 +152,7 @@ pub(crate) fn statfs(session: &ExportSession, node: NodeId) -> Result<StatFs> {
 fn set_size(
     session: &ExportSession,
     ctx: &Ctx<'_>,
-    (inode, handle): (&Inode, Option<HandleId>),
+    (inode, handle): (&Node, Option<HandleId>),
     size: u64,
     kill_suidgid: bool,
 ) -> Result<()> {
@@ -178,23 +181,17 @@ fn set_size(
     Ok(())
 }
 
-fn set_owner(inode: &Inode, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
+fn set_owner(inode: &Node, uid: Option<u32>, gid: Option<u32>) -> Result<()> {
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
-    Ok(chownat(
-        inode.path_fd()?,
-        "",
-        uid,
-        gid,
-        AtFlags::EMPTY_PATH,
-    )?)
+    Ok(chownat(inode.path_fd(), "", uid, gid, AtFlags::EMPTY_PATH)?)
 }
 
 /// Sets the permission bits; `EOPNOTSUPP` for a symlink, which has none.
-pub(crate) fn set_perm(session: &ExportSession, inode: &Inode, perm: u32) -> Result<()> {
+pub(crate) fn set_perm(session: &ExportSession, inode: &Node, perm: u32) -> Result<()> {
     if inode.file_type == FileType::Symlink {
         return Err(Errno::EOPNOTSUPP);
     }
-    let fd = inode.path_fd()?;
+    let fd = inode.path_fd();
     let perm = perm & UnixMode::PERM_MASK;
     match sluice_sys::chmod_at_empty_path(fd.as_fd(), perm) {
         Err(Errno::ENOSYS) => {
@@ -215,11 +212,11 @@ const SET_GID: u32 = 0o2000;
 const GROUP_EXEC: u32 = 0o010;
 
 /// Takes set-id bits away as Linux does when a file's content changes.
-fn clear_suidgid(session: &ExportSession, inode: &Inode) -> Result<()> {
+fn clear_suidgid(session: &ExportSession, inode: &Node) -> Result<()> {
     if inode.file_type != FileType::Regular {
         return Ok(());
     }
-    let perm = HostStat::of_fd(inode.path_fd()?.as_fd(), AttrMask::MODE)?.perm();
+    let perm = HostStat::of_fd(inode.path_fd().as_fd(), AttrMask::MODE)?.perm();
     let gone = match perm & GROUP_EXEC {
         0 => SET_UID,
         _ => SET_UID | SET_GID,
@@ -231,8 +228,8 @@ fn clear_suidgid(session: &ExportSession, inode: &Inode) -> Result<()> {
 }
 
 /// Takes set-group-id away if it is there.
-pub(crate) fn clear_sgid(session: &ExportSession, inode: &Inode) -> Result<()> {
-    let perm = HostStat::of_fd(inode.path_fd()?.as_fd(), AttrMask::MODE)?.perm();
+pub(crate) fn clear_sgid(session: &ExportSession, inode: &Node) -> Result<()> {
+    let perm = HostStat::of_fd(inode.path_fd().as_fd(), AttrMask::MODE)?.perm();
     match perm & SET_GID {
         0 => Ok(()),
         _ => set_perm(session, inode, perm & !SET_GID),

@@ -7,7 +7,7 @@ use super::open::{host_flags, lookup_open, opened, with_fallbacks};
 use super::xattr::set_label;
 use crate::creds;
 use crate::handle_table::{Handle, Reservation};
-use crate::inode_table::Inode;
+use crate::inode::Node;
 use crate::resolve::{self, Descriptors};
 use crate::service::ExportSession;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -84,11 +84,12 @@ pub(crate) fn link(
     let (inode, dir) = (session.inode(node)?, session.inode(parent)?);
     {
         let _as_caller = session.as_caller(ctx)?;
-        let (fd, dir_fd) = (inode.path_fd()?, dir.path_fd()?);
+        let (fd, dir_fd) = (inode.path_fd(), dir.path_fd());
         let descriptors = session.host.descriptors.dir();
         let (old, new) = (Descriptors::name(&fd), name.as_os_str());
-        linkat(descriptors, old, &dir_fd, new, AtFlags::SYMLINK_FOLLOW)?;
+        linkat(descriptors, old, dir_fd, new, AtFlags::SYMLINK_FOLLOW)?;
     }
+    session.inodes.set_place(&inode, parent, name);
     remember(session, node)
 }
 
@@ -200,11 +201,11 @@ fn open_existing(
 fn make_file(
     session: &ExportSession,
     ctx: &Ctx<'_>,
-    dir: &Inode,
+    dir: &Node,
     args: &CreateArgs<'_>,
     open: impl Fn(BorrowedFd<'_>, OFlags) -> Result<OwnedFd>,
 ) -> Result<OwnedFd> {
-    let dir_fd = dir.path_fd()?;
+    let dir_fd = dir.path_fd();
     // A file that is new needs neither emptying nor a fallback.
     let flags = args.flags - OpenFlags::TRUNCATE - OpenFlags::DIRECTORY;
     let wanted = host_flags(session, flags);
@@ -219,16 +220,18 @@ fn hand_out(
     room: Reservation<'_>,
     fd: OwnedFd,
     args: &CreateArgs<'_>,
-    place: Option<(&Inode, Name<'_>)>,
+    place: Option<(&Node, Name<'_>)>,
 ) -> Result<Created> {
-    let entry = adopt(session, session.host.descriptors.path_to(&fd)?)?;
-    label_or_undo(session, &args.new, &entry, || {
+    let path_fd = session.host.descriptors.path_to(&fd)?;
+    let at = place.map(|(dir, name)| (dir.id, name));
+    let (entry, node) = adopt(session, path_fd, at)?;
+    label_or_undo(session, &args.new, &node, || {
         if let Some((dir, name)) = place {
-            unlinkat(dir.path_fd()?, name.as_os_str(), AtFlags::empty())?;
+            unlinkat(dir.path_fd(), name.as_os_str(), AtFlags::empty())?;
         }
         Ok(())
     })?;
-    let handle = Handle::new(session.inode(entry.node)?, args.flags, fd);
+    let handle = Handle::new(node, args.flags, fd);
     Ok(Created {
         entry,
         opened: opened(room.fill(handle)?),
@@ -248,15 +251,16 @@ fn make(
 ) -> Result<Entry> {
     require_makeable(session)?;
     let dir = session.inode(parent)?;
-    let dir_fd = dir.path_fd()?;
+    let dir_fd = dir.path_fd();
     {
         let _as_maker = session.as_maker(ctx)?;
         creds::set_umask(new.umask)?;
         act(dir_fd.as_fd())?;
     }
-    let entry = adopt(session, resolve::child(dir_fd.as_fd(), name)?)?;
-    label_or_undo(session, new, &entry, || {
-        Ok(unlinkat(&dir_fd, name.as_os_str(), undo)?)
+    let found = resolve::child(dir_fd.as_fd(), name)?;
+    let (entry, node) = adopt(session, found, Some((dir.id, name)))?;
+    label_or_undo(session, new, &node, || {
+        Ok(unlinkat(dir_fd, name.as_os_str(), undo)?)
     })?;
     Ok(entry)
 }
@@ -266,14 +270,14 @@ fn make(
 fn label_or_undo(
     session: &ExportSession,
     new: &NewNode<'_>,
-    entry: &Entry,
+    node: &Node,
     undo: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
     let Some(label) = &new.label else {
         return Ok(());
     };
-    set_label(session, entry.node, label).inspect_err(|_| {
-        session.inodes.forget(entry.node, 1);
+    set_label(session, node, label).inspect_err(|_| {
+        session.inodes.forget(node.id, 1);
         let _ = undo();
     })
 }

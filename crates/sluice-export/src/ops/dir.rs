@@ -1,10 +1,9 @@
 //! Listing directories.
 
 use super::Target;
-use super::lookup::{adopt, find};
+use super::lookup::find_in;
 use crate::dir_cursor::DirCursor;
-use crate::inode_table::{Inode, InodeKey};
-use crate::resolve;
+use crate::inode::Node;
 use crate::service::{ExportSession, File};
 use rustix::fd::AsFd;
 use rustix::fs::OFlags;
@@ -63,7 +62,7 @@ fn list(
         if !sink.fits(found.name.len()) {
             return Ok(());
         }
-        sink.push(&entry_for(session, file.inode(), &found, want));
+        sink.push(&entry_for(session, file, &found, want));
         has_pushed = true;
         let (record_len, next_cookie) = (found.record_len, found.next_cookie);
         cursor.advance(record_len, next_cookie);
@@ -72,7 +71,7 @@ fn list(
 
 fn entry_for<'a>(
     session: &ExportSession,
-    dir: &Inode,
+    dir: &File,
     found: &Dirent<'a>,
     want: DirWant,
 ) -> DirEntry<'a> {
@@ -85,7 +84,7 @@ fn entry_for<'a>(
         name: found.name,
         ino: match &entry {
             Some(entry) => entry.attr.ino,
-            None => ino_of(session, dir, found),
+            None => ino_of(session, dir.inode(), found),
         },
         file_type: entry.map_or(type_found, |entry| entry.attr.mode.file_type()),
         next_cookie: found.next_cookie,
@@ -95,28 +94,17 @@ fn entry_for<'a>(
 
 /// The entry with a reference taken. A name that went away, or for which
 /// there is no room, is still listed: asked for by itself, it gets its error.
-fn full_entry(session: &ExportSession, dir: &Inode, found: &Dirent<'_>) -> Option<Entry> {
+fn full_entry(session: &ExportSession, dir: &File, found: &Dirent<'_>) -> Option<Entry> {
     // `.` and `..` are no names.
     let name = Name::new(found.name).ok()?;
-    let likely = InodeKey {
-        ino: found.ino,
-        ..dir.key
-    };
-    // The number in the listing proves nothing, but tells the shorter way.
-    match session.inodes.knows(&likely) {
-        true => find(session, dir, name).ok(),
-        false => {
-            let fd = resolve::child(dir.path_fd().ok()?.as_fd(), name).ok()?;
-            adopt(session, fd).ok()
-        }
-    }
+    find_in(session, (dir.inode().id, dir.as_fd()), name).ok()
 }
 
 /// The number that peers see. What lies above the root is not theirs to know.
-fn ino_of(session: &ExportSession, dir: &Inode, found: &Dirent<'_>) -> u64 {
-    let host = &session.host;
+fn ino_of(session: &ExportSession, dir: &Node, found: &Dirent<'_>) -> u64 {
+    let (host, dir_key) = (&session.host, dir.identity.key);
     match found.name {
-        b".." if dir.id == NodeId::ROOT => host.inos.to_peer(dir.key.dev, dir.key.ino),
-        _ => host.inos.to_peer(dir.key.dev, found.ino),
+        b".." if dir.id == NodeId::ROOT => host.inos.to_peer(dir_key.dev, dir_key.ino),
+        _ => host.inos.to_peer(dir_key.dev, found.ino),
     }
 }

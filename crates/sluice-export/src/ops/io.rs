@@ -23,6 +23,10 @@ pub(crate) fn read(
     let mut done = 0;
     while done < len && sink.remaining() > 0 {
         let at = position(offset, done)?;
+        // Short at the very size that the peer was told: the file ends there.
+        if done > 0 && at == file.inode().size_told() {
+            break;
+        }
         match sink.read_from(file.as_fd(), at, len - done) {
             Ok(0) => break,
             Ok(count) => done += count,
@@ -57,6 +61,10 @@ pub(crate) fn write(
             Err(_) if done > 0 => break,
             Err(errno) => return Err(errno),
         }
+    }
+    if !flags.contains(WriteFlags::APPEND) {
+        let end = args.offset.saturating_add(done as u64);
+        file.inode().grow_to(end);
     }
     if let File::ForNow(_, fd) = file {
         // Some file systems (NFS) say only then that there is no room.

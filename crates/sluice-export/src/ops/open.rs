@@ -1,11 +1,12 @@
 //! Opening and closing.
 
 use super::attr::check_access;
-use super::lookup::{find, stat_of};
+use super::lookup::{adopt, stat_of};
 use crate::attr::FULL;
 use crate::handle_table::Handle;
-use crate::inode_table::Inode;
+use crate::inode::Node;
 use crate::ops::lock;
+use crate::resolve;
 use crate::service::ExportSession;
 use rustix::fd::OwnedFd;
 use rustix::fs::OFlags;
@@ -13,7 +14,6 @@ use sluice_vfs::{
     Access, AccessChecks, Created, Ctx, Entry, Errno, FileType, HandleId, Name, NodeId, OpenFlags,
     OpenHints, Opened, Release, Result, Stamp,
 };
-use std::sync::Arc;
 
 pub(crate) fn open(
     session: &ExportSession,
@@ -33,31 +33,14 @@ pub(crate) fn lookup_open(
     flags: OpenFlags,
 ) -> Result<Created> {
     let dir = session.inode(parent)?;
-    let entry = {
+    let (mut entry, inode) = {
         let _as_caller = session.as_caller(ctx)?;
-        find(session, &dir, name)?
+        // Held from here on, so that it is what is opened.
+        let found = resolve::child(dir.path_fd(), name)?;
+        adopt(session, found, Some((parent, name)))?
     };
-    open_entry(session, ctx, entry, flags).inspect_err(|_| {
-        session.inodes.forget(entry.node, 1);
-    })
-}
-
-fn open_entry(
-    session: &ExportSession,
-    ctx: &Ctx<'_>,
-    mut entry: Entry,
-    flags: OpenFlags,
-) -> Result<Created> {
-    let inode = session.inode(entry.node)?;
-    let opened = open_inode(session, ctx, inode.clone(), flags)?;
-    if flags.contains(OpenFlags::TRUNCATE) {
-        // What was looked up is no longer so.
-        let stat = stat_of(session, &inode, FULL);
-        let stat = stat.inspect_err(|_| {
-            let _ = session.handles.remove(opened.handle, inode.id);
-        });
-        entry.attr = stat?.attr;
-    }
+    let opened = open_found(session, ctx, &mut entry, inode, flags)
+        .inspect_err(|_| session.inodes.forget(entry.node, 1))?;
     Ok(Created {
         entry,
         opened,
@@ -65,10 +48,29 @@ fn open_entry(
     })
 }
 
+fn open_found(
+    session: &ExportSession,
+    ctx: &Ctx<'_>,
+    entry: &mut Entry,
+    inode: Node,
+    flags: OpenFlags,
+) -> Result<Opened> {
+    let opened = open_inode(session, ctx, inode.clone(), flags)?;
+    if flags.contains(OpenFlags::TRUNCATE) {
+        // What was looked up is no longer so.
+        let stat = stat_of(session, inode.inode, FULL);
+        let stat = stat.inspect_err(|_| {
+            let _ = session.handles.remove(opened.handle, entry.node);
+        });
+        entry.attr = stat?.attr;
+    }
+    Ok(opened)
+}
+
 fn open_inode(
     session: &ExportSession,
     ctx: &Ctx<'_>,
-    inode: Arc<Inode>,
+    inode: Node,
     flags: OpenFlags,
 ) -> Result<Opened> {
     if flags.contains(OpenFlags::DIRECTORY) && inode.file_type != FileType::Directory {
@@ -98,7 +100,7 @@ pub(crate) fn opened(handle: HandleId) -> Opened {
 fn open_fd(
     session: &ExportSession,
     ctx: &Ctx<'_>,
-    inode: &Inode,
+    inode: &Node,
     flags: OpenFlags,
 ) -> Result<OwnedFd> {
     let is_to_execute = flags.contains(OpenFlags::EXEC) && !flags.contains(OpenFlags::WRITE);

@@ -1,8 +1,12 @@
 //! Removing and moving names.
 
+use crate::attr::HostStat;
+use crate::inode::{Inode, Node};
+use crate::reach::{pin, reach};
 use crate::service::ExportSession;
 use rustix::fs::{AtFlags, renameat_with, unlinkat};
-use sluice_vfs::{Ctx, Errno, Name, NodeId, RenameFlags, Renamed, Result, Stamp};
+use sluice_vfs::{Ctx, Errno, FileType, Name, NodeId, RenameFlags, Renamed, Result, Stamp};
+use std::sync::Arc;
 
 pub(crate) fn unlink(
     session: &ExportSession,
@@ -31,15 +35,38 @@ pub(crate) fn rename(
 ) -> Result<Renamed> {
     session.require_writable()?;
     let (old_dir, new_dir) = (session.inode(old_parent)?, session.inode(new_parent)?);
-    let (old_fd, new_fd) = (old_dir.path_fd()?, new_dir.path_fd()?);
     let flags = rustix::fs::RenameFlags::from_bits(flags.bits()).ok_or(Errno::EINVAL)?;
-    // A whiteout is a node that is made.
-    let _as_caller = match flags.contains(rustix::fs::RenameFlags::WHITEOUT) {
-        true => session.as_maker(ctx)?,
-        false => session.as_caller(ctx)?,
+    let moved = Known::at(session, &old_dir, old_name);
+    let met = Known::at(session, &new_dir, new_name);
+    let is_exchange = flags.contains(rustix::fs::RenameFlags::EXCHANGE);
+    let replaced = match is_exchange {
+        true => None,
+        false => met.as_ref().and_then(|met| met.hold(session)),
     };
-    let (old, new) = (old_name.as_os_str(), new_name.as_os_str());
-    renameat_with(&old_fd, old, &new_fd, new, flags)?;
+    {
+        // A whiteout is a node that is made.
+        let _as_caller = match flags.contains(rustix::fs::RenameFlags::WHITEOUT) {
+            true => session.as_maker(ctx)?,
+            false => session.as_caller(ctx)?,
+        };
+        let (old, new) = (old_name.as_os_str(), new_name.as_os_str());
+        renameat_with(old_dir.path_fd(), old, new_dir.path_fd(), new, flags)?;
+    }
+    if moved.as_ref().map(Known::id) == met.as_ref().map(Known::id) {
+        // Two names of one inode, which both stay (rename(2)), or nothing known.
+        return Ok(Renamed::default());
+    }
+    if let Some(replaced) = replaced {
+        replaced.lose_name(session, new_parent, new_name);
+    }
+    if let Some(met) = met.filter(|_| is_exchange) {
+        let inodes = &session.inodes;
+        inodes.set_place(&met.inode, old_parent, old_name);
+    }
+    if let Some(moved) = moved {
+        let inodes = &session.inodes;
+        inodes.set_place(&moved.inode, new_parent, new_name);
+    }
     Ok(Renamed::default())
 }
 
@@ -52,8 +79,59 @@ fn remove(
 ) -> Result<Stamp> {
     session.require_writable()?;
     let dir = session.inode(parent)?;
-    let dir_fd = dir.path_fd()?;
-    let _as_caller = session.as_caller(ctx)?;
-    unlinkat(&dir_fd, name.as_os_str(), flags)?;
+    let known = Known::at(session, &dir, name).and_then(|known| known.hold(session));
+    {
+        let _as_caller = session.as_caller(ctx)?;
+        unlinkat(dir.path_fd(), name.as_os_str(), flags)?;
+    }
+    if let Some(known) = known {
+        known.lose_name(session, parent, name);
+    }
     Ok(Stamp::NONE)
+}
+
+/// A node that the peer knows, and that has the name which is to change.
+struct Known {
+    inode: Arc<Inode>,
+    has_other_names: bool,
+}
+
+impl Known {
+    fn at(session: &ExportSession, dir: &Node, name: Name<'_>) -> Option<Self> {
+        let stat = HostStat::of_name(dir.path_fd(), name).ok()?;
+        Some(Known {
+            inode: session.inodes.find(&stat.identity)?,
+            has_other_names: stat.file_type != FileType::Directory && stat.nlink() > 1,
+        })
+    }
+
+    fn id(&self) -> NodeId {
+        self.inode.id
+    }
+
+    /// Keeps it open, since it may not be found without its name.
+    fn hold(&self, session: &ExportSession) -> Option<Nameless> {
+        Some(Nameless {
+            node: reach(session, self.inode.clone()).ok()?,
+            has_other_names: self.has_other_names,
+        })
+    }
+}
+
+/// A node that loses a name.
+struct Nameless {
+    node: Node,
+    has_other_names: bool,
+}
+
+impl Nameless {
+    /// To be called when the name is gone. The peer may go on using the node as
+    /// long as it knows it; where its session holds too many of these, it is
+    /// lost (`ESTALE`) once its descriptor is.
+    fn lose_name(&self, session: &ExportSession, parent: NodeId, name: Name<'_>) {
+        session.inodes.clear_place(&self.node, parent, name);
+        if !self.has_other_names || !self.node.can_be_found() {
+            let _ = pin(session, &self.node);
+        }
+    }
 }

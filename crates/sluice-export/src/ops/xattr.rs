@@ -3,7 +3,7 @@
 
 use super::attr::clear_sgid;
 use crate::export::Host;
-use crate::inode_table::Inode;
+use crate::inode::Node;
 use crate::resolve::Descriptors;
 use crate::service::ExportSession;
 use rustix::fd::{AsFd, BorrowedFd};
@@ -81,11 +81,10 @@ pub(crate) fn remove(
 /// may not be allowed to change what it may be born with.
 pub(crate) fn set_label(
     session: &ExportSession,
-    node: NodeId,
+    node: &Node,
     label: &SecurityLabel<'_>,
 ) -> Result<()> {
-    let inode = session.inode(node)?;
-    by_name(session, &inode, |dir, path| {
+    by_name(session, node, |dir, path| {
         setxattr_at(dir, path, label.name, label.value, XattrSet::empty())
     })
 }
@@ -102,10 +101,10 @@ pub(crate) fn supports_acl(host: &Host) -> bool {
 
 fn by_name<T>(
     session: &ExportSession,
-    inode: &Inode,
+    inode: &Node,
     call: impl FnOnce(BorrowedFd<'_>, &CStr) -> Result<T>,
 ) -> Result<T> {
-    let fd = inode.path_fd()?;
+    let fd = inode.path_fd();
     let name = Descriptors::name(&fd.as_fd());
     call(session.host.descriptors.dir(), name.as_c_str())
 }

@@ -1,5 +1,6 @@
 //! An exported temporary directory, and short forms of what tests do with it.
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sluice_export::{Export, ExportOptions};
 use sluice_vfs::{
     AccessChecks, AttachOptions, Attached, Attr, AttrMask, Caller, CreateArgs, Created, Ctx,
@@ -289,4 +290,14 @@ pub(crate) fn myself_with_own_mounts() -> Command {
         .args(["--mount", "--"])
         .arg(std::env::current_exe().unwrap());
     command
+}
+
+/// Limits this process to so many descriptors.
+pub(crate) fn narrow_descriptors(count: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    let narrow = Rlimit {
+        current: Some(count),
+        ..limit
+    };
+    setrlimit(Resource::Nofile, narrow).unwrap();
 }

@@ -1,7 +1,8 @@
 //! What a session, and the process, can run out of.
 
-use crate::harness::{RDWR, ROOT, Share, Terms, errno, in_child, is_child, myself, name};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use crate::harness::{
+    RDWR, ROOT, Share, Terms, errno, in_child, is_child, myself, name, narrow_descriptors,
+};
 use sluice_vfs::{
     CreateArgs, Errno, Lookup, NewNode, NodeId, OpenFlags, Release, Session, SessionLimits,
 };
@@ -89,45 +90,49 @@ fn a_process_without_descriptors_recovers() {
         in_child(myself(), "limits::a_process_without_descriptors_recovers");
         return;
     }
+    narrow_descriptors(64);
     let share = Share::new();
     for number in 0..100 {
         fs::write(share.path(&number.to_string()), "").unwrap();
     }
     let made = share.create("open");
     let (node, handle) = (made.entry.node, made.opened.handle);
-    let limit = getrlimit(Resource::Nofile);
-    let narrow = Rlimit {
-        current: Some(64),
-        ..limit
-    };
-    setrlimit(Resource::Nofile, narrow).unwrap();
+    let known: Vec<NodeId> = (0..100).map(|n: u32| share.node(&n.to_string())).collect();
 
-    let mut known = Vec::new();
-    let refused = (0..100).find_map(|number: u32| match share.find(&number.to_string()) {
-        Ok(entry) => {
-            known.push(entry.node);
+    let mut opened = Vec::new();
+    let refused = known.iter().find_map(|node| match share.open(*node, RDWR) {
+        Ok(handle) => {
+            opened.push((*node, handle));
             None
         }
         Err(errno) => Some(errno),
     });
     assert_eq!(refused, Some(Errno::ENFILE));
-    assert_eq!(errno(share.open(known[0], RDWR)), Errno::ENFILE);
     let args = CreateArgs {
         flags: RDWR,
         new: NewNode::with_perm(0o600),
     };
     let outcome = share.s().create(&ROOT, NodeId::ROOT, name("x"), &args);
     assert_eq!(errno(outcome), Errno::ENFILE);
-    // What needs no descriptor goes on.
+    assert!(!share.path("x").exists());
+    // All else goes on, and nobody else notices.
     assert_eq!(share.find("0").unwrap().node, known[0]);
     share.write(node, Some(handle), 0, b"abc").unwrap();
     share.s().flush(&ROOT, node, handle).unwrap();
     assert_eq!(share.read(node, Some(handle)).unwrap(), b"abc");
-
-    for node in &known[..10] {
-        share.s().forget(*node, 2);
+    for node in &known {
+        assert_eq!(share.attr(*node).size, 0);
     }
-    share.open(known[20], RDWR).unwrap();
+    let other = share.another_session();
+    let found = other.lookup(&ROOT, NodeId::ROOT, name("7")).unwrap();
+    let found = found.found().unwrap().node;
+    other.open(&ROOT, found, RDWR).unwrap();
+
+    for (node, handle) in &opened[..2] {
+        let how = Release::default();
+        share.s().release(&ROOT, *node, *handle, &how).unwrap();
+    }
+    share.open(known[99], RDWR).unwrap();
 }
 
 #[test]

@@ -12,4 +12,5 @@ mod names;
 mod opening;
 mod ordinary_user;
 mod races;
+mod reaching;
 mod xattrs;
