@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Daemon, sluice, text};
+use common::{Daemon, text};
 use rustix::process::Signal;
 use sluice_lab::raw_guest::{Guest, OpenFile, ROOT};
 use sluice_proto::fuse::wire::{
@@ -13,7 +13,7 @@ use sluice_vfs::Errno;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -25,6 +25,11 @@ struct Pair {
 
 impl Pair {
     fn start() -> Pair {
+        Self::start_after("true")
+    }
+
+    /// In a process that a shell prepared.
+    fn start_after(preparation: &str) -> Pair {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a", "b"] {
             fs::create_dir(dir.path().join(name)).unwrap();
@@ -33,8 +38,15 @@ impl Pair {
         let path = |name: &str| dir.path().join(name);
         let [a, b] = ["a", "b"].map(path);
         let [a_socket, b_socket] = ["a.sock", "b.sock"].map(path);
-        let mut command = sluice(&["serve", text(&a), "--virtiofs", text(&a_socket)]);
-        command.args(["--and", text(&b), "--virtiofs", text(&b_socket)]);
+        let mut command = Command::new("/bin/sh");
+        command
+            .arg("-c")
+            .arg(format!("{preparation}; exec \"$0\" \"$@\""))
+            .arg(env!("CARGO_BIN_EXE_sluice"))
+            .args(["serve", text(&a), "--virtiofs", text(&a_socket)])
+            .args(["--and", text(&b), "--virtiofs", text(&b_socket)])
+            .env_remove("RUST_LOG")
+            .env_remove("NOTIFY_SOCKET");
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(child.stderr.take().unwrap()).lines();
         assert_eq!(said.take(2).count(), 2);
@@ -225,5 +237,19 @@ fn a_connection_that_is_closed_or_lost_is_the_only_one() {
         work(&mut b);
         work(&mut pair.guest("a"));
     }
+    pair.end();
+}
+
+/// Files that are held open, until there are no more to be had.
+#[test]
+fn a_guest_that_opens_all_it_can_leaves_enough_for_others() {
+    let pair = Pair::start_after("ulimit -n 1000");
+    let (mut a, mut b) = (pair.guest("a"), pair.guest("b"));
+    let node = a.lookup(ROOT, b"whose").unwrap();
+    let error = (0..1000).find_map(|_| try_open(&mut a, node).err());
+    assert_eq!(error, Some(Errno::ENFILE));
+    work(&mut b);
+    drop(a);
+    work(&mut pair.guest("a"));
     pair.end();
 }

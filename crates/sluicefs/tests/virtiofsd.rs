@@ -3,15 +3,15 @@
 
 mod common;
 
-use common::{Daemon, PATIENCE, run, sluice, status_and_line, text};
+use common::{Daemon, run, sluice, status_and_line, text};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use sluice_virtio::driver::{Driver, Options};
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -89,6 +89,20 @@ fn it_ends_with_its_client() {
     assert!(!place.socket.exists());
     assert_eq!(fs::read_to_string(&place.pid_file).unwrap(), pid);
     flock(&pid_file, FlockOperation::NonBlockingLockExclusive).unwrap();
+}
+
+/// A monitor that is killed leaves replies that nobody reads.
+#[test]
+fn a_client_that_vanishes_has_disconnected() {
+    for request in [&[1_u32, 1, 0][..], &[1, 1]] {
+        let place = place();
+        let mut server = place.start(&[]);
+        let mut client = UnixStream::connect(&place.socket).unwrap();
+        let words: Vec<u8> = request.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        client.write_all(&words).unwrap();
+        drop(client);
+        assert_eq!(server.status(), 0);
+    }
 }
 
 #[test]
@@ -241,15 +255,15 @@ fn real_command_lines_are_served() {
         "-o xattr,cache=none,no_posix_lock,no_flock -f -d",
     ] {
         let place = place();
+        let listener = UnixListener::bind(&place.socket).unwrap();
+        let number = listener.as_raw_fd().to_string();
+        let share = ["--fd", &number, "--shared-dir", text(place.dir.path())];
         let more: Vec<_> = line.split(' ').collect();
-        let notify = place.dir.path().join("notify");
-        let manager = UnixDatagram::bind(&notify).unwrap();
-        manager.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut command = virtiofsd(&[&place.options()[..], &more].concat());
-        command.env("NOTIFY_SOCKET", &notify).stderr(Stdio::null());
+        let mut command = virtiofsd(&[&share[..], &more].concat());
+        command.stderr(Stdio::null());
+        sluice_sys::bind_child(&mut command, vec![listener.into()]);
         let mut server = Daemon(command.spawn().unwrap());
-        // With --syslog there may be nothing on stderr to wait for.
-        manager.recv(&mut [0; 64]).unwrap();
+        drop(command); // and with it the socket, here
         let mut driver = connect(&place.socket);
         driver.start_queue(1).unwrap();
         drop(driver);

@@ -81,6 +81,18 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the front-end merely went away, in the middle of something.
+    pub fn is_hangup(&self) -> bool {
+        match self {
+            Error::Channel(ChannelError::CutShort) => true,
+            Error::Channel(ChannelError::Io(error)) => matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+            ),
+            _ => false,
+        }
+    }
+
     pub(super) fn bad_payload(request: u32) -> impl Fn(BadPayload) -> Error {
         move |_| Error::BadPayload(request)
     }

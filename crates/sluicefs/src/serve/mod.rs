@@ -117,6 +117,7 @@ pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
     match why {
         Ok(End::Asked) => Ok(Ended::Asked),
         Ok(End::Client(Ok(_))) => Ok(Ended::ClientGone),
+        Ok(End::Client(Err(error))) if error.is_hangup() => Ok(Ended::ClientGone),
         Ok(End::Client(Err(error))) => Err(Failure::new(format!("the connection failed: {error}"))),
         Ok(End::Broken) | Err(_) => Err(Failure::new("serving ended by a bug in this program")),
     }
