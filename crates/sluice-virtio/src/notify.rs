@@ -3,8 +3,10 @@
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::fs::{FileType, OFlags};
-use std::io;
+use rustix::io::{Errno, ReadWriteFlags};
+use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// An eventfd of our own that stays readable once raised.
@@ -52,7 +54,7 @@ pub(crate) enum NotifierKind {
 }
 
 /// Prepares a descriptor from the peer: it must be one on which neither a write nor a
-/// read of 8 bytes can block for ever, whatever the peer does with its own end.
+/// read of 8 bytes blocks, unless the peer makes it block again (see [`unstuck`]).
 pub(crate) fn adopt(fd: &OwnedFd) -> io::Result<NotifierKind> {
     let mode = rustix::fs::fstat(fd)?.st_mode;
     // Anonymous inodes, of which an eventfd is one, have no file type.
@@ -78,9 +80,62 @@ pub(crate) fn drain(fd: &OwnedFd) {
     const PIPE_BYTES: usize = 64 << 10;
     let mut buf = [0; 512];
     for _ in 0..PIPE_BYTES / buf.len() {
-        match rustix::io::read(fd, &mut buf) {
+        match read_now(fd, &mut buf) {
             Ok(count) if count == buf.len() => {}
             _ => return,
         }
+    }
+}
+
+/// Reads without waiting, though the peer may have made the descriptor block again.
+fn read_now(fd: &OwnedFd, buf: &mut [u8]) -> rustix::io::Result<usize> {
+    const HERE: u64 = u64::MAX;
+    let bufs = &mut [IoSliceMut::new(buf)];
+    match rustix::io::preadv2(fd, bufs, HERE, ReadWriteFlags::NOWAIT) {
+        // Linux before 6.5 for some kinds of descriptors.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => rustix::io::read(fd, buf),
+        outcome => outcome,
+    }
+}
+
+/// Runs `act`, in which others may be signalling `fds`, and gets them out of that should
+/// they hang there: a peer shares its descriptors with us, can make them block again,
+/// and fill them.
+pub(crate) fn unstuck<T>(fds: &[Arc<OwnedFd>], act: impl FnOnce() -> T) -> T {
+    let Ok(over) = Event::new() else {
+        return act();
+    };
+    let watch = || {
+        while !over.is_raised() {
+            if over.wait(UNSTICK_INTERVAL).is_ok() && !over.is_raised() {
+                fds.iter().for_each(|fd| give_way(fd));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let _over = RaisedAtEnd(&over);
+        // Without threads to be had, a peer can keep its own connection busy.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, watch);
+        act()
+    })
+}
+
+/// How long signalling may take before it counts as hung.
+const UNSTICK_INTERVAL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
+
+/// Ends a write that waits: a counter is emptied, a socket shut.
+fn give_way(fd: &OwnedFd) {
+    drain(fd);
+    let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);
+}
+
+struct RaisedAtEnd<'a>(&'a Event);
+
+impl Drop for RaisedAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.raise();
     }
 }

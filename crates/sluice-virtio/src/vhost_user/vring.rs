@@ -101,9 +101,11 @@ impl Vring {
     /// Stops the ring if it runs, and waits until none of its chains is in flight.
     pub(super) fn stop(&mut self, index: u16, device: &dyn Device) {
         if let Some(Running { ring, crew }) = self.running.take() {
-            crew.stop();
-            device.ring_stopped(index);
-            ring.drain();
+            notify::unstuck(&self.signalled(), || {
+                crew.stop();
+                device.ring_stopped(index);
+                ring.drain();
+            });
             self.base = ring.next_avail();
         }
     }
@@ -111,8 +113,17 @@ impl Vring {
     pub(super) fn set_call(&mut self, fd: Option<Arc<OwnedFd>>) {
         self.call.clone_from(&fd);
         if let Some(running) = &self.running {
-            running.ring.set_call(fd);
+            notify::unstuck(&self.signalled(), || running.ring.set_call(fd));
         }
+    }
+
+    /// The descriptors on which the front-end is signalled.
+    fn signalled(&self) -> Vec<Arc<OwnedFd>> {
+        [&self.call, &self.err]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect()
     }
 
     pub(super) fn set_err(&mut self, fd: Option<Arc<OwnedFd>>) {
