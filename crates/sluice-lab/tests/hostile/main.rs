@@ -12,13 +12,17 @@
 //! | `values` | offsets, lengths, times, sizes and flags at their edges |
 //! | `objects` | nodes and handles that are unknown, foreign or gone; too many of them |
 //! | `files` | symbolic links, devices, pipes, set-id bits; a host that swaps them |
+//! | `rings` | descriptors and indices |
+//! | `monitor` | vhost-user messages, descriptors and memory tables |
 #![forbid(unsafe_code)]
 
 #[path = "../common/mod.rs"]
 mod common;
 mod files;
 mod messages;
+mod monitor;
 mod names;
 mod objects;
+mod rings;
 mod scene;
 mod values;

@@ -1,14 +1,17 @@
 //! The share, what lies around it, and how that is watched.
 
 use crate::common::daemon::Daemon;
-use sluice_lab::raw_guest::{Guest, ROOT};
-use sluice_proto::fuse::wire::InitFlags;
+use sluice_lab::raw_guest::{Guest, ROOT, body};
+use sluice_proto::fuse::wire::{InitFlags, Opcode};
 use sluice_virtio::driver::{Driver, Options};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -34,17 +37,21 @@ pub(crate) struct Scene {
     pub(crate) share: PathBuf,
     pub(crate) top: PathBuf,
     daemon: Daemon,
+    neighbours_socket: PathBuf,
     before: BTreeMap<PathBuf, Vec<u8>>,
     _dir: TempDir,
 }
 
 impl Scene {
-    /// Plays `act` in every sandbox, and looks what it did around the share.
+    /// Plays `act` in every sandbox, while a guest works in another share of the same
+    /// daemon, and looks what it did around the share.
     pub(crate) fn play(act: impl Fn(&mut Scene)) {
         for options in SANDBOXES {
             eprintln!("sandbox {options:?}");
             let mut scene = Scene::set(options);
+            let neighbour = Neighbour::move_in(&scene);
             act(&mut scene);
+            neighbour.assert_undisturbed();
             scene.assert_unharmed();
         }
     }
@@ -69,12 +76,20 @@ impl Scene {
         let fifo = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, share.join("fifo"), fifo, mode, 0).unwrap();
         std::os::unix::net::UnixListener::bind(share.join("socket")).unwrap();
-        let daemon = Daemon::serve(&share, &dir.path().join("daemon"), options);
+        let neighbour = dir.path().join("neighbour");
+        let neighbours_socket = dir.path().join("neighbour.socket");
+        fs::create_dir(&neighbour).unwrap();
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let (beside, at) = (text(&neighbour), text(&neighbours_socket));
+        let second_share = ["--and", &beside, "--virtiofs", &at, "--tag", "neighbour"];
+        let options = [options, &second_share].concat();
+        let daemon = Daemon::serve(&share, &dir.path().join("daemon"), &options);
         Scene {
             before: surroundings(&top, &share),
             share,
             top,
             daemon,
+            neighbours_socket,
             _dir: dir,
         }
     }
@@ -86,13 +101,7 @@ impl Scene {
 
     /// A guest that has mounted the share, with all that the protocol offers.
     pub(crate) fn guest(&self) -> Guest {
-        let options = Options {
-            timeout: PATIENCE,
-            ..Options::default()
-        };
-        let mut guest = Guest::over(Driver::connect(self.socket(), options).unwrap());
-        guest.init_offering(InitFlags::all()).unwrap();
-        guest
+        mounted(self.socket())
     }
 
     /// Takes what lies around the share now for what has to stay.
@@ -122,6 +131,62 @@ impl Scene {
             assert!(self.before.contains_key(path), "{} is new", path.display());
         }
     }
+}
+
+/// A guest that works in another share of the same daemon.
+struct Neighbour {
+    is_over: Arc<AtomicBool>,
+    works: JoinHandle<()>,
+}
+
+impl Neighbour {
+    fn move_in(scene: &Scene) -> Neighbour {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let mut guest = mounted(&scene.neighbours_socket);
+        let ends = Arc::clone(&is_over);
+        let work = move || {
+            for round in 0_u64.. {
+                let content = round.to_ne_bytes();
+                let file = guest.create(ROOT, b"work").unwrap();
+                assert_eq!(guest.write(file, 0, &content), Ok(8));
+                assert_eq!(guest.read(file, 0, 8).unwrap(), content);
+                let release = body(&file.fh, &[0; 16]);
+                guest
+                    .ask_raw(Opcode::Release as u32, file.node, &release)
+                    .unwrap();
+                guest
+                    .ask_raw(Opcode::Unlink as u32, ROOT, b"work\0")
+                    .unwrap();
+                if ends.load(Ordering::Relaxed) {
+                    return;
+                }
+                // Leaves the processors to the one that means harm.
+                std::thread::park_timeout(Duration::from_millis(5));
+            }
+        };
+        Neighbour {
+            is_over,
+            works: std::thread::spawn(work),
+        }
+    }
+
+    /// All that it asked for was done, up to now.
+    #[track_caller]
+    fn assert_undisturbed(self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.works.thread().unpark();
+        assert!(self.works.join().is_ok(), "the neighbour was disturbed");
+    }
+}
+
+fn mounted(socket: &Path) -> Guest {
+    let options = Options {
+        timeout: PATIENCE,
+        ..Options::default()
+    };
+    let mut guest = Guest::over(Driver::connect(socket, options).unwrap());
+    guest.init_offering(InitFlags::all()).unwrap();
+    guest
 }
 
 /// Fails if a reply brings what lies outside.
