@@ -241,6 +241,21 @@ fn a_listing_is_asked_for_once_where_names_are_cached_for_good() {
     }
 }
 
+#[test]
+fn listings_bring_attributes_unless_that_is_forbidden() {
+    for (options, is_plus) in [("cache=auto", true), ("cache=auto,no_readdirplus", false)] {
+        let Some(mount) = Counted::new(options) else {
+            return;
+        };
+        fs::write(mount.mount.export.join("a"), "").unwrap();
+        let list = |target: &Path| assert_eq!(fs::read_dir(target).unwrap().count(), 1);
+        let requests = mount.requests(list);
+        let has = |opcode: &str| requests.iter().any(|one| one == opcode);
+        assert_eq!(has("Readdirplus"), is_plus, "{options}: {requests:?}");
+        assert!(has("Readdir") || is_plus, "{options}: {requests:?}");
+    }
+}
+
 /// Stores through a shared mapping of a file's first page.
 fn store(file: &File, bytes: &[u8]) -> Result<(), String> {
     let spec = RegionSpec {

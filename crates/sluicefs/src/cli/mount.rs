@@ -47,6 +47,7 @@ Mount options:
   [no_]allow_mmap      shared mappings where content is not cached (default)
   allow_direct_io      open files with O_DIRECT where programs do
   preserve_noatime     fail where O_NOATIME is refused
+  no_readdirplus       listings of names alone
   noxattr              no extended attributes
   xattrmap=RULES       other names for extended attributes, by virtiofsd's rules
                        (with no comma in them)

@@ -58,6 +58,7 @@ impl MountOptions {
             ("no_allow_mmap", "") => self.policy.allow_mmap = false,
             ("allow_direct_io", "") => self.policy.allow_direct_io = true,
             ("preserve_noatime", "") => self.policy.preserve_noatime = true,
+            ("no_readdirplus", "") => self.policy.readdirplus = false,
             ("noxattr", "") => self.policy.xattr = false,
             ("xattrmap", rules) => {
                 let rules = rules.parse();
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn words_about_the_share_reach_its_policy() {
-        let words = "no_allow_mmap,allow_direct_io,preserve_noatime,locks=guest,\
+        let words = "no_allow_mmap,allow_direct_io,preserve_noatime,no_readdirplus,locks=guest,\
             posixacl,security_label,cache=metadata,negtimeout=250";
         let expected = SharePolicy {
             cache: CacheMode::Metadata,
@@ -174,6 +175,7 @@ mod tests {
             allow_mmap: false,
             allow_direct_io: true,
             preserve_noatime: true,
+            readdirplus: false,
             posix_acl: Offer::Auto,
             security_label: Offer::Auto,
             ..SharePolicy::default()
