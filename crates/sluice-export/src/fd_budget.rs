@@ -154,3 +154,44 @@ impl Drop for Held {
             .fetch_sub(self.count, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A budget of its own, and so many sessions.
+    fn budget(total: u32, sessions: usize) -> (&'static Budget, Vec<Arc<Share>>) {
+        let budget: &'static Budget = Box::leak(Box::new(Budget::new()));
+        let shares = (0..sessions).map(|_| budget.share()).collect();
+        budget.total.store(total, Ordering::Relaxed);
+        (budget, shares)
+    }
+
+    /// Takes all that the session gets, one at a time.
+    fn take_all(share: &Arc<Share>) -> Vec<Held> {
+        std::iter::from_fn(|| share.hold(1).ok()).collect()
+    }
+
+    #[test]
+    fn whoever_takes_all_leaves_as_much() {
+        let (budget, shares) = budget(1000, 4);
+        let held: Vec<_> = shares.iter().map(take_all).collect();
+        let counts: Vec<_> = held.iter().map(Vec::len).collect();
+        assert_eq!(counts, [500, 250, 125, 62]);
+        drop(held);
+        assert_eq!(budget.held.load(Ordering::Relaxed), 0);
+        assert!(shares[3].hold(500).is_ok());
+        assert_eq!(shares[3].hold(501).err(), Some(Errno::ENFILE));
+        assert_eq!(shares[3].held.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn what_is_held_goes_before_what_is_cached() {
+        let (budget, shares) = budget(1000, 2);
+        assert_eq!(budget.cached_max(), 250);
+        let _held = shares[0].hold(500).unwrap();
+        assert_eq!(budget.cached_max(), 125);
+        drop(shares);
+        assert_eq!(budget.sessions.load(Ordering::Relaxed), 1, "one is held");
+    }
+}

@@ -282,3 +282,54 @@ fn file_flags_reach_the_file() {
     let now = share.s().ioctl(&ROOT, node, None, &FileIoctl::GetFlags);
     assert_eq!(now, Ok(FileIoctlReply::Flags(flags | no_dump)));
 }
+
+/// A sink that counts the system calls made for it.
+struct Counting {
+    sink: VecSink,
+    calls: usize,
+}
+
+impl ReadSink for Counting {
+    fn remaining(&self) -> usize {
+        self.sink.remaining()
+    }
+
+    fn read_from(&mut self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<usize> {
+        self.calls += 1;
+        self.sink.read_from(fd, offset, len)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sink.put(bytes)
+    }
+}
+
+#[test]
+fn a_read_to_the_end_that_the_peer_knows_of_is_one_call() {
+    let share = Share::new();
+    fs::write(share.path("f"), [1; 5000]).unwrap();
+    let node = share.node("f");
+    let handle = share.open(node, RDWR).unwrap();
+    let read = |offset| {
+        let mut counting = Counting {
+            sink: VecSink::new(4096),
+            calls: 0,
+        };
+        let s = share.s();
+        let len = s
+            .read(&ROOT, node, Some(handle), offset, 4096, &mut counting)
+            .unwrap();
+        (len, counting.calls)
+    };
+    assert_eq!(read(0), (4096, 1));
+    assert_eq!(read(4096), (904, 1));
+    share.write(node, Some(handle), 5000, &[2; 500]).unwrap();
+    assert_eq!(read(4096), (1404, 1));
+    // What the host adds is found all the same.
+    fs::write(share.path("f"), [3; 6000]).unwrap();
+    assert_eq!(read(4096).0, 1904);
+    fs::write(share.path("f"), [4; 4500]).unwrap();
+    assert_eq!(read(4096).0, 404);
+    assert_eq!(share.attr(node).size, 4500);
+    assert_eq!(read(4096), (404, 1));
+}
