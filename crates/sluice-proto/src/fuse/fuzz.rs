@@ -4,8 +4,8 @@
 use super::loopback::{Loopback, Ticket};
 use super::serve::{CacheMode, Offer, ServeOptions, Server, ServerConfig, TransportLimits};
 use super::wire::{
-    Dialect, Direntpluses, Dirents, InHeader, Opcode, Operation, OutHeader, PREFIX_MAX, Request,
-    decode_notification, decode_reply, encode_notification, encode_reply, encode_request,
+    Dialect, Direntpluses, Dirents, InHeader, Opcode, Operation, OutHeader, PREFIX_MAX, Reply,
+    Request, decode_notification, decode_reply, encode_notification, encode_reply, encode_request,
     prefix_len,
 };
 use sluice_vfs::{AccessChecks, FileService, Peer, SessionLimits};
@@ -48,7 +48,9 @@ pub fn fuzz_request(data: &[u8]) {
 /// `data` is a row of steps: opcode (1 byte), flags (1 byte), length of the
 /// body (2 bytes, little-endian), body. The header is made to fit unless the
 /// flags say otherwise: bit 0, the body is the whole message; 1 and 3, little or
-/// no room for the reply; 2, an extension at the end; 4 to 7, the node id.
+/// no room for the reply; 2, an extension at the end; 4 to 7, the node: 0, the
+/// root, or by number one of those that replies brought. With bit 7 of the
+/// opcode, the body begins with the number of a handle in place of the handle.
 ///
 /// Each request must get at most one reply, that a peer can decode; and when
 /// the connection ends, none may be left waiting.
@@ -58,19 +60,20 @@ pub fn fuzz_session(service: Arc<dyn FileService>, data: &[u8]) {
     let mut rest = data;
     let mut unique = 1;
     let mut waiting = Vec::new();
+    let mut told = Told::default();
     while let Some(step) = Step::take(&mut rest) {
-        let message = step.message(unique);
+        let message = step.message(unique, &told);
         let prefix_len = prefix_len(&message).unwrap_or(message.len());
         let (prefix, payload) = message.split_at(prefix_len.min(message.len()));
         let ticket = peer.send_bytes(prefix, payload, step.reply_room());
         waiting.extend(Sent::new(prefix, step.reply_room(), ticket));
-        waiting.retain(|sent| !sent.is_answered());
+        waiting.retain(|sent| !sent.is_answered(&mut told));
         unique += 1;
     }
     server.reset();
     for sent in waiting {
         assert!(
-            sent.is_answered() || (sent.ticket.is_over() && !sent.is_owed),
+            sent.is_answered(&mut told) || (sent.ticket.is_over() && !sent.is_owed),
             "{:?} waits for ever",
             sent.opcode
         );
@@ -98,8 +101,8 @@ impl Sent {
         })
     }
 
-    /// Takes the reply, if it is there, and checks it.
-    fn is_answered(&self) -> bool {
+    /// Takes the reply, if it is there, checks it, and keeps what it tells.
+    fn is_answered(&self, told: &mut Told) -> bool {
         let opcode = self.opcode;
         let Some(message) = self.ticket.poll() else {
             return false;
@@ -111,7 +114,47 @@ impl Sent {
             self.ticket.poll().is_none(),
             "{opcode:?} was answered twice"
         );
+        if let Ok(reply) = reply.result {
+            told.note(&reply);
+        }
         true
+    }
+}
+
+/// Ids that replies brought, for later requests to use.
+#[derive(Default)]
+struct Told {
+    nodes: Vec<u64>,
+    handles: Vec<u64>,
+}
+
+impl Told {
+    fn note(&mut self, reply: &Reply<'_>) {
+        match reply {
+            Reply::Lookup { entry }
+            | Reply::Symlink { entry }
+            | Reply::Mknod { entry }
+            | Reply::Mkdir { entry }
+            | Reply::Link { entry } => self.nodes.push(entry.nodeid),
+            Reply::Create { entry, open } | Reply::Tmpfile { entry, open } => {
+                self.nodes.push(entry.nodeid);
+                self.handles.push(open.fh);
+            }
+            Reply::Open { open } | Reply::Opendir { open } => self.handles.push(open.fh),
+            _ => {}
+        }
+    }
+
+    /// 0, the root, and what was told from 2 on; itself beyond.
+    fn node(&self, number: u8) -> u64 {
+        let told = usize::from(number).checked_sub(2);
+        let told = told.and_then(|index| self.nodes.get(index));
+        told.copied().unwrap_or(number.into())
+    }
+
+    fn handle(&self, number: u8) -> u64 {
+        let told = self.handles.get(usize::from(number));
+        told.copied().unwrap_or(number.into())
     }
 }
 
@@ -131,7 +174,9 @@ impl<'a> Step<'a> {
     const HAS_EXTENSION: u8 = 1 << 2;
     /// There is room for 8 bytes of reply.
     const HAS_NO_ROOM: u8 = 1 << 3;
-    // The upper four bits are the node id.
+    // The upper four bits name the node.
+    /// Of the opcode: the body begins with the number of a handle.
+    const HAS_HANDLE: u8 = 1 << 7;
 
     fn take(rest: &mut &'a [u8]) -> Option<Self> {
         let (&[opcode, flags, low, high], behind) = rest.split_first_chunk()?;
@@ -149,19 +194,25 @@ impl<'a> Step<'a> {
         self.flags & flag != 0
     }
 
-    fn message(&self, unique: u64) -> Vec<u8> {
+    fn message(&self, unique: u64, told: &Told) -> Vec<u8> {
         if self.has(Step::IS_RAW) {
             return self.body.to_vec();
         }
+        let mut body = self.body.to_vec();
+        if self.opcode & Step::HAS_HANDLE != 0
+            && let Some(field) = body.first_chunk_mut::<8>()
+        {
+            *field = told.handle(field[0]).to_ne_bytes();
+        }
         let header = InHeader {
-            len: (size_of::<InHeader>() + self.body.len()) as u32,
-            opcode: self.opcode.into(),
+            len: (size_of::<InHeader>() + body.len()) as u32,
+            opcode: (self.opcode & !Step::HAS_HANDLE).into(),
             unique,
-            nodeid: (self.flags >> 4).into(),
+            nodeid: told.node(self.flags >> 4),
             total_extlen: self.has(Step::HAS_EXTENSION).into(),
             ..InHeader::default()
         };
-        [header.as_bytes(), self.body].concat()
+        [header.as_bytes(), &body].concat()
     }
 
     fn reply_room(&self) -> usize {
