@@ -1,6 +1,6 @@
 //! The conformance cases over every path that needs neither a mount nor a guest.
 
-use sluice_lab::conformance::paths::{ChoppyPath, ExportPath, FusePath, ModelPath, RingPath};
+use sluice_lab::conformance::paths::{ExportPath, FusePath, ModelPath, RingPath, TroubledPath};
 use sluice_lab::conformance::{Path, all_cases, run};
 use std::env;
 use std::path::PathBuf;
@@ -47,7 +47,13 @@ fn a_ring_conforms_over_the_export_engine() {
 
 #[test]
 fn the_export_engine_conforms_when_calls_are_cut_short() {
-    conforms(ChoppyPath::over(on_disk()), by_user(580, 500));
+    conforms(TroubledPath::choppy(on_disk()), by_user(580, 500));
+}
+
+#[test]
+fn a_ring_conforms_when_some_calls_take_long() {
+    let slow = TroubledPath::slow(on_disk());
+    conforms(RingPath::over(slow), by_user(520, 470));
 }
 
 fn on_disk() -> ExportPath {

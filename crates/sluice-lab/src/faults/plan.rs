@@ -13,6 +13,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Plan {
     rules: Mutex<Vec<Rule>>,
     transfers: Mutex<Transfers>,
+    delay: Mutex<Option<Delay>>,
+}
+
+/// Every so many calls, one takes so long.
+#[derive(Clone, Copy, Debug)]
+struct Delay {
+    every: u32,
+    for_so_long: Duration,
+    calls: u32,
 }
 
 /// One kind of fault for one operation.
@@ -45,6 +54,16 @@ impl Plan {
         gate
     }
 
+    /// From now on one of `every` calls, whatever it asks for, takes so long more, as
+    /// with a busy disk: others overtake it.
+    pub fn delay(&self, every: u32, for_so_long: Duration) {
+        *lock(&self.delay) = Some(Delay {
+            every,
+            for_so_long,
+            calls: 0,
+        });
+    }
+
     /// From now on payloads move like this.
     pub fn set_transfers(&self, transfers: Transfers) {
         *lock(&self.transfers) = transfers;
@@ -61,6 +80,9 @@ impl Plan {
 
     /// What the plan has for a call that is about to be made.
     pub(super) fn meet(&self, operation: &'static str) -> Result<()> {
+        if let Some(time) = self.time_to_lose() {
+            std::thread::sleep(time);
+        }
         match self.next(operation) {
             None => Ok(()),
             Some(Fault::Fail(errno)) => Err(errno),
@@ -69,6 +91,14 @@ impl Plan {
                 Ok(())
             }
         }
+    }
+
+    fn time_to_lose(&self) -> Option<Duration> {
+        let mut delay = lock(&self.delay);
+        let delay = delay.as_mut()?;
+        delay.calls = delay.calls.wrapping_add(1);
+        let is_due = delay.calls.is_multiple_of(delay.every);
+        is_due.then_some(delay.for_so_long)
     }
 
     fn add(&self, operation: &'static str, spared: u32, left: u32, fault: Fault) {

@@ -7,6 +7,6 @@ mod host;
 mod model;
 
 pub use export::ExportPath;
-pub use faulty::ChoppyPath;
+pub use faulty::TroubledPath;
 pub use fuse::{FusePath, RingPath};
 pub use model::ModelPath;
