@@ -14,6 +14,19 @@
 //! | `files` | symbolic links, devices, pipes, set-id bits; a host that swaps them |
 //! | `rings` | descriptors and indices |
 //! | `monitor` | vhost-user messages, descriptors and memory tables |
+//!
+//! What was found in other servers, and where it is tried here:
+//!
+//! | found in | what | tried in |
+//! |---|---|---|
+//! | virtiofsd 1.14 without a sandbox | names with `/` in MKDIR, RMDIR, SYMLINK and others (as CVE-2026-47243) | `names` |
+//! | QEMU's 9pfs | paths through links that a host process lays meanwhile (CVE-2016-9602) | `files` |
+//! | QEMU's virtiofsd | devices are opened (CVE-2020-35517) | `files` |
+//! | QEMU's 9pfs | special files are opened (CVE-2023-2861) | `files` |
+//! | QEMU's virtiofsd | set-group-id of foreign groups (CVE-2022-0358) | `files` |
+//! | QEMU's virtiofsd | descriptors run out for good (CVE-2020-10717) | `objects` |
+//! | QEMU's virtiofsd | FORGET frees what another request uses | `objects` |
+//! | small servers in VMMs | sizes of SETXATTR and GETXATTR, SETUPMAPPING without a handle | `values`, `objects` |
 #![forbid(unsafe_code)]
 
 #[path = "../common/mod.rs"]

@@ -171,6 +171,37 @@ fn what_is_closed_or_forgotten_is_gone() {
     });
 }
 
+/// FORGETs of nodes on one queue while the other works on them: counts are the guest's
+/// word, and no reason to free what is in use.
+#[test]
+fn forgetting_what_is_in_use() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        for _ in 0..500 {
+            let node = guest.lookup(ROOT, b"file").unwrap();
+            let read = sluice_lab::raw_guest::header(Opcode::Getattr as u32, node, 16);
+            let open = sluice_lab::raw_guest::header(Opcode::Open as u32, node, 8);
+            for (header, len) in [(read, 16), (open, 8)] {
+                let sent = [header.as_bytes(), &[0; 16][..len]];
+                guest.requests.submit(&sent, &[16, 200]).unwrap();
+            }
+            let args = ForgetIn { nlookup: u64::MAX };
+            let forget = sluice_lab::raw_guest::header(Opcode::Forget as u32, node, 8);
+            guest
+                .hiprio
+                .submit(&[forget.as_bytes(), args.as_bytes()], &[])
+                .unwrap();
+            guest.requests.kick();
+            guest.hiprio.kick();
+            for _ in 0..2 {
+                let done = guest.requests.wait().unwrap();
+                assert!([0, Errno::ESTALE.raw()].contains(&guest.errno(&done)));
+            }
+            guest.hiprio.wait().unwrap();
+        }
+    });
+}
+
 /// virtiofsd and QEMU's C daemon before it died or stayed in EMFILE for good
 /// (CVE-2020-10717).
 #[test]
