@@ -26,6 +26,7 @@ pub struct ServeArgs {
     /// its own: what follows is a share like the first one. May be repeated
     #[arg(
         long = "and",
+        help_heading = "Several shares",
         value_name = "DIR --virtiofs SOCKET [OPTIONS]",
         num_args = 1..,
         allow_hyphen_values = true,
@@ -35,7 +36,12 @@ pub struct ServeArgs {
 
     /// Take the shares from this file instead (see "Configuration file" in
     /// --help)
-    #[arg(long, value_name = "FILE", exclusive = true)]
+    #[arg(
+        long,
+        help_heading = "Several shares",
+        value_name = "FILE",
+        exclusive = true
+    )]
     config: Option<PathBuf>,
 }
 

@@ -120,7 +120,7 @@ pub struct VirtiofsdArgs {
 
     /// How much to say; RUST_LOG comes first
     #[arg(long, value_name = "LEVEL", default_value = "info",
-        value_parser = PossibleValuesParser::new(LEVELS))]
+        ignore_case = true, value_parser = PossibleValuesParser::new(LEVELS))]
     log_level: String,
 
     /// Short for --log-level=debug

@@ -84,6 +84,7 @@ fn libvirt() {
     };
     assert_eq!(share.policy, policy);
     assert_eq!(parse("--fd=27 --shared-dir D").unwrap().log_level, "info");
+    parse("--fd=27 --shared-dir D --log-level=DEBUG").unwrap();
 }
 
 #[test]
