@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// So many jobs taken without looking twice are a backlog.
-const BACKLOG: u32 = 64;
+/// Jobs that each waited when the one before was done, for so long, are a backlog.
+const BACKLOG: Duration = Duration::from_micros(200);
 
 /// What a crew is like.
 #[derive(Clone, Debug)]
@@ -150,23 +150,26 @@ impl<Q: Queue> Member<Q> {
     /// Runs jobs until somebody else leads or the queue ends.
     fn lead(&mut self) {
         let mut poller = Poller::new(self.crew.config.polling);
-        let mut taken_at_once = 0;
+        let mut busy_since = Instant::now();
         self.wake();
         loop {
-            let job = match self.crew.queue.take(&mut self.hand) {
+            let found = match self.crew.queue.take(&mut self.hand) {
                 Next::Nothing => {
-                    taken_at_once = 0;
-                    self.await_job(&mut poller)
+                    let found = self.await_job(&mut poller);
+                    busy_since = Instant::now();
+                    found
                 }
-                found => found,
+                found => {
+                    if busy_since.elapsed() >= BACKLOG {
+                        self.call_helper();
+                        busy_since = Instant::now();
+                    }
+                    found
+                }
             };
-            let Next::Job(job) = job else {
+            let Next::Job(job) = found else {
                 return self.crew.roster.end();
             };
-            taken_at_once += 1;
-            if taken_at_once % BACKLOG == 0 {
-                self.call_helper();
-            }
             self.post.begin();
             self.crew.queue.run(&mut self.hand, job);
             if !self.post.end() {
@@ -178,9 +181,17 @@ impl<Q: Queue> Member<Q> {
     /// Polls, then sleeps.
     fn await_job(&mut self, poller: &mut Poller) -> Next<Q::Job> {
         let start = Instant::now();
+        let mut looks = 0_u32;
         while start.elapsed() < poller.window() {
             match self.crew.queue.take(&mut self.hand) {
-                Next::Nothing => std::thread::yield_now(),
+                Next::Nothing => {
+                    looks = looks.wrapping_add(1);
+                    // Whoever is to send the next job may need this very processor.
+                    match looks.is_multiple_of(Q::LOOKS_PER_YIELD) {
+                        true => std::thread::yield_now(),
+                        false => std::hint::spin_loop(),
+                    }
+                }
                 found => {
                     poller.found(start.elapsed());
                     return found;

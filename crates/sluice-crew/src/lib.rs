@@ -45,6 +45,10 @@ pub trait Queue: Send + Sync + 'static {
     /// Something to do.
     type Job;
 
+    /// How often a leader looks for a job, while it polls, before it lets others have
+    /// its processor, which is a system call.
+    const LOOKS_PER_YIELD: u32 = 16;
+
     /// For a thread that joins the crew; called on that thread.
     fn hand(&self) -> Self::Hand;
 

@@ -8,8 +8,9 @@ use std::thread::Thread;
 use std::time::Duration;
 
 /// How often to look after a takeover, as others may follow; then less and less
-/// often, since a look costs as much as a job.
-const SHORTEST: Duration = Duration::from_micros(100);
+/// often, since a look costs as much as a job. Who copies a MiB is not stuck, and
+/// its buffers are in its processor's cache.
+const SHORTEST: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(2);
 
 /// What is watched.

@@ -4,11 +4,14 @@ use sluice_lab::conformance::Client;
 use sluice_lab::faults::{FaultyService, Plan};
 use sluice_lab::fuse_client::{FuseService, InProcessConnector};
 use sluice_lab::model::ModelService;
+use sluice_lab::raw_guest::Guest;
 use sluice_proto::fuse::serve::{CacheMode, ServeOptions};
+use sluice_proto::fuse::wire::{Operation, ReadIn};
 use sluice_vfs::{
     Access, AccessChecks, DirWant, Errno, FallocateMode, FileType, LockKind, NodeId, OpenFlags,
     Result, SessionLimits, SetAttr, Whence,
 };
+use sluicefs::serve::Serving;
 use std::sync::Arc;
 use std::thread;
 
@@ -146,6 +149,45 @@ fn a_stalled_call_holds_nobody_else_up() {
         gate.open();
         assert_eq!(stalled.join().unwrap().unwrap(), b"content");
     });
+}
+
+#[test]
+fn stalled_calls_hold_nobody_up_on_the_same_ring() {
+    let plan = Arc::new(Plan::default());
+    let model = Arc::new(ModelService::default());
+    let service = FaultyService::new(model, Arc::clone(&plan));
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("socket");
+    let options = ServeOptions::new(CacheMode::Auto);
+    let tag = "test".parse().unwrap();
+    let _serving = Serving::start(Arc::new(service), &socket, &tag, options).unwrap();
+    let mut guest = Guest::mounted(&socket);
+    let file = guest.create(ROOT.0, b"f").unwrap();
+    guest.write(file, 0, b"content").unwrap();
+    let read = Operation::Read {
+        args: ReadIn {
+            fh: file.fh,
+            size: 10,
+            ..ReadIn::default()
+        },
+    };
+    let stalled: Vec<_> = (0..5)
+        .map(|_| {
+            let gate = plan.stall("read");
+            guest.send(file.node, &read, &[]);
+            gate.wait_until_reached();
+            assert_eq!(guest.read(file, 0, 3).unwrap(), b"con");
+            guest.getattr(file.node).unwrap();
+            gate
+        })
+        .collect();
+    assert_eq!(guest.requests.in_flight(), stalled.len());
+    for gate in stalled {
+        gate.open();
+        let done = guest.requests.wait().unwrap();
+        assert_eq!(guest.errno(&done), 0);
+        assert!(guest.requests.reply(&done).ends_with(b"content"));
+    }
 }
 
 #[test]

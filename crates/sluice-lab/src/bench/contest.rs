@@ -265,6 +265,25 @@ impl Meter {
         Ok(())
     }
 
+    /// Runs `operation` so often; the time that 99 of 100 don't exceed is one
+    /// sample.
+    ///
+    /// # Errors
+    /// The first of `operation`.
+    pub fn slowest(
+        &mut self,
+        count: u32,
+        operation: impl FnMut(u32) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
+        let mut all = Meter::new(self.clock);
+        all.each(count, operation)?;
+        all.samples_ns.sort_by(f64::total_cmp);
+        self.samples_ns.extend(quantile(&all.samples_ns, 0.99));
+        self.cpu = self.cpu.zip(all.cpu).map(|(sum, spent)| sum + spent);
+        self.operations += all.operations;
+        Ok(())
+    }
+
     /// Operations so far.
     pub fn operations(&self) -> u64 {
         self.operations

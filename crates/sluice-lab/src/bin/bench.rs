@@ -3,6 +3,7 @@
 
 use clap::{Parser, Subcommand, ValueEnum};
 use serde_json::json;
+use sluice_crew::Polling;
 use sluice_lab::bench::contest::{Extent, Placement};
 use sluice_lab::bench::error::{BenchError, Context};
 use sluice_lab::bench::fixture::Fixture;
@@ -10,7 +11,7 @@ use sluice_lab::bench::guest::GuestExtent;
 use sluice_lab::bench::machine::{self, Processors};
 use sluice_lab::bench::priority::Priority;
 use sluice_lab::bench::programs::Programs;
-use sluice_lab::bench::raw::RawOptions;
+use sluice_lab::bench::raw::{Poll, RawOptions};
 use sluice_lab::bench::report::Table;
 use sluice_lab::bench::{guest, interrupt, mounted, null, priority, raw};
 use sluice_virtio::driver::WaitMode;
@@ -63,6 +64,11 @@ struct Cli {
     #[arg(long, global = true)]
     everyone: bool,
 
+    /// Only raw measurements with servers that poll, or only with servers that
+    /// don't
+    #[arg(long, value_enum, global = true)]
+    polling: Option<Switch>,
+
     /// How the raw driver waits for completions
     #[arg(long, value_enum, default_value_t = Wait::Poll, global = true)]
     wait: Wait,
@@ -97,7 +103,12 @@ enum What {
         /// The guest asks once and never again
         #[arg(long)]
         trusted: bool,
+        #[arg(long, default_value = "auto")]
+        poll: Polling,
     },
+    /// Be Sluice on a disk that stalls
+    #[command(hide = true)]
+    StallingServer { socket: PathBuf, share: PathBuf },
     /// Be the part that runs in a guest
     #[command(hide = true)]
     InGuest { tag: String, own: String },
@@ -109,6 +120,12 @@ enum Wait {
     Poll,
     /// Sleep until signalled, as a guest does
     Event,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Switch {
+    Off,
+    Auto,
 }
 
 fn main() -> ExitCode {
@@ -128,11 +145,15 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
             share,
             tag,
             trusted,
+            poll,
         }) => {
             return match share {
                 Some(share) => null::serve(socket, share, tag, *trusted),
-                None => raw::serve_nothing(socket),
+                None => raw::serve_nothing(socket, *poll),
             };
+        }
+        Some(What::StallingServer { socket, share }) => {
+            return raw::serve_stalling(socket, share);
         }
         Some(What::InGuest { tag, own }) => return guest::obey(tag, own),
         _ => {}
@@ -207,6 +228,11 @@ impl Cli {
 
     fn raw_options(&self) -> RawOptions {
         RawOptions {
+            polls: match self.polling {
+                None => vec![Poll::Off, Poll::Auto],
+                Some(Switch::Off) => vec![Poll::Off],
+                Some(Switch::Auto) => vec![Poll::Auto],
+            },
             extent: self.extent(RAW_ROUNDS, Placement::Apart),
             wait_mode: match self.wait {
                 Wait::Poll => WaitMode::Spin,

@@ -38,6 +38,7 @@ struct Rule {
 enum Fault {
     Fail(Errno),
     Stall(Arc<Gate>),
+    Slow(Duration),
 }
 
 impl Plan {
@@ -64,6 +65,11 @@ impl Plan {
         });
     }
 
+    /// From now on every call of `operation` takes so much longer.
+    pub fn slow_down(&self, operation: &'static str, duration: Duration) {
+        self.add(operation, 0, u32::MAX, Fault::Slow(duration));
+    }
+
     /// From now on payloads move like this.
     pub fn set_transfers(&self, transfers: Transfers) {
         *lock(&self.transfers) = transfers;
@@ -88,6 +94,10 @@ impl Plan {
             Some(Fault::Fail(errno)) => Err(errno),
             Some(Fault::Stall(gate)) => {
                 gate.pass();
+                Ok(())
+            }
+            Some(Fault::Slow(duration)) => {
+                std::thread::sleep(duration);
                 Ok(())
             }
         }

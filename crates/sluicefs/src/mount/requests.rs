@@ -52,6 +52,9 @@ impl Queue for Requests {
     type Hand = Buffers;
     type Job = Request;
 
+    /// Looking is a system call itself.
+    const LOOKS_PER_YIELD: u32 = 1;
+
     fn hand(&self) -> Buffers {
         Buffers {
             request: AlignedBuffer::new(PAYLOAD_AT + MAX_MESSAGE_BYTES, PAYLOAD_AT),

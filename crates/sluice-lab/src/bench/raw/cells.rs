@@ -129,7 +129,7 @@ fn readdirplus(server: &mut VirtioFs, meter: &mut Meter) -> Result<(), BenchErro
     client.forget(&nodes)
 }
 
-fn small_offset(index: u32) -> u64 {
+pub(super) fn small_offset(index: u32) -> u64 {
     let blocks = DATA_LEN / u64::from(SMALL);
     (u64::from(index) * 389 % blocks) * u64::from(SMALL)
 }

@@ -5,9 +5,9 @@
 use crate::bench::error::{BenchError, Context};
 use sluice_proto::fuse::wire::{
     BatchForgetIn, CBytes, Counted, Dialect, Direntpluses, EntryOut, FlushIn, FopenFlags,
-    ForgetOne, GetattrIn, InHeader, InitFlags, InitIn, MAJOR, MINOR, OpenIn, OpenOut, Operation,
-    OutHeader, Payload, ROOT_ID, ReadIn, ReleaseIn, Reply, RequestHead, WriteIn, decode_reply,
-    encode_request,
+    ForgetOne, FsyncIn, GetattrIn, InHeader, InitFlags, InitIn, MAJOR, MINOR, OpenIn, OpenOut,
+    Operation, OutHeader, Payload, ROOT_ID, ReadIn, ReleaseIn, Reply, RequestHead, WriteIn,
+    decode_reply, encode_request,
 };
 use sluice_vfs::Errno;
 use sluice_virtio::driver::{Completion, Driver, DriverQueue, Options, WaitMode};
@@ -123,6 +123,26 @@ impl Client {
             .submit(&[header, args], &[OUT_HEADER, REPLY_ROOM])
             .map(drop)
             .context("GETATTR")
+    }
+
+    /// Sends an FSYNC and waits for no answer: it comes, unseen, before that of a
+    /// later request. Nothing is sent while there are `most` requests in flight.
+    pub(super) fn send_fsync(&mut self, node: u64, fh: u64, most: usize) -> Result<(), BenchError> {
+        if self.requests.in_flight() >= most {
+            return Ok(());
+        }
+        let args = FsyncIn {
+            fh,
+            ..FsyncIn::default()
+        };
+        let len = self.encode(node, &Operation::Fsync { args })?;
+        let prefix = self.prefix.get(..len).unwrap_or_default();
+        let (header, args) = prefix.split_at(IN_HEADER.min(len));
+        self.requests
+            .submit(&[header, args], &[OUT_HEADER])
+            .context("FSYNC")?;
+        self.requests.kick();
+        Ok(())
     }
 
     /// Looks a name up that exists.

@@ -1,5 +1,6 @@
 //! A server behind a vhost-user socket, and the session with it.
 
+use super::Poll;
 use super::cells::{libc_flags, many_names};
 use super::client::{Client, ROOT};
 use crate::bench::contest::{Contestant, Placement};
@@ -16,21 +17,27 @@ use std::process::Command;
 /// A server with its settings.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Program {
-    /// `sluice serve`, with these flags.
-    Sluice { flags: &'static [&'static str] },
+    /// `sluice serve`, with these flags and `--poll`.
+    Sluice {
+        flags: &'static [&'static str],
+        poll: Poll,
+    },
     /// virtiofsd, with these flags.
     Virtiofsd { flags: &'static [&'static str] },
+    /// This program as Sluice with a disk on which FSYNC takes a second.
+    Stalling,
     /// This program as a server that does nothing.
-    Null,
+    Null { poll: Poll },
 }
 
 impl Program {
     fn command(&self, programs: &Programs, share: &Path, socket: &Path) -> Command {
         match self {
-            Program::Sluice { flags } => {
+            Program::Sluice { flags, poll } => {
                 let mut command = Command::new(&programs.sluice);
                 command.arg("serve").arg(share);
                 command.arg("--virtiofs").arg(socket).args(*flags);
+                command.args(["--poll", poll.word()]);
                 command
             }
             Program::Virtiofsd { flags } => {
@@ -42,9 +49,15 @@ impl Program {
                     .args(*flags);
                 command
             }
-            Program::Null => {
+            Program::Stalling => {
+                let mut command = Command::new(&programs.bench);
+                command.arg("stalling-server").arg(socket).arg(share);
+                command
+            }
+            Program::Null { poll } => {
                 let mut command = Command::new(&programs.bench);
                 command.arg("null-server").arg(socket);
+                command.args(["--poll", poll.word()]);
                 command
             }
         }
@@ -65,6 +78,8 @@ pub(super) struct VirtioFs {
     pub(super) many: u64,
     /// Names in [`Fixture::MANY`].
     pub(super) names: Vec<String>,
+    /// Whether a request is to be stalled while others are measured.
+    pub(super) has_stall: bool,
     placed: Option<Placement>,
     processors: Processors,
     server: Server,
@@ -97,6 +112,7 @@ impl VirtioFs {
             data_handle,
             many,
             names: many_names(),
+            has_stall: false,
             placed: None,
             processors,
             server,

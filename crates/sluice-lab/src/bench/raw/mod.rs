@@ -5,6 +5,7 @@ mod cells;
 mod client;
 mod device;
 mod null_server;
+mod stall;
 mod syscalls;
 
 use super::contest::{self, Entrant, Extent, Role};
@@ -16,6 +17,7 @@ use super::report::Table;
 use device::{Program, VirtioFs};
 pub use null_server::serve as serve_nothing;
 use sluice_virtio::driver::WaitMode;
+pub use stall::serve as serve_stalling;
 
 /// virtiofsd's settings that could be the fastest. What a cache mode changes is
 /// mostly what the guest does not ask any more.
@@ -37,9 +39,31 @@ const VIRTIOFSD_SETTINGS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Whether Sluice and the null server look for requests before they sleep, where
+/// that pays. Peers always sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    /// They don't.
+    Off,
+    /// They do, as by default.
+    Auto,
+}
+
+impl Poll {
+    /// The value of `--poll`.
+    fn word(self) -> &'static str {
+        match self {
+            Poll::Off => "off",
+            Poll::Auto => "auto",
+        }
+    }
+}
+
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct RawOptions {
+    /// With which of these; a table for each.
+    pub polls: Vec<Poll>,
     /// How much.
     pub extent: Extent,
     /// How the driver waits for completions.
@@ -58,6 +82,27 @@ pub fn run(
     processors: &Processors,
     options: &RawOptions,
 ) -> Result<Vec<Table>, BenchError> {
+    let mut tables = Vec::new();
+    for &poll in &options.polls {
+        tables.extend(run_with(poll, programs, fixture, processors, options)?);
+    }
+    let start = |program: &Program, number: usize| {
+        let name = format!("stall-{number}");
+        let (mode, processors) = (options.wait_mode, *processors);
+        VirtioFs::start(program, programs, fixture, &name, mode, processors)
+    };
+    tables.push(stall::run(start, &options.extent)?);
+    Ok(tables)
+}
+
+fn run_with(
+    poll: Poll,
+    programs: &Programs,
+    fixture: &Fixture,
+    processors: &Processors,
+    options: &RawOptions,
+) -> Result<Vec<Table>, BenchError> {
+    let title = format!("raw vhost-user, --poll={}", poll.word());
     let mut notes = vec![
         "one request at a time; READDIRPLUS in replies of 32 KiB; close is FLUSH (unless the \
          server wants none) and RELEASE"
@@ -70,18 +115,20 @@ pub fn run(
          says (O_PATH: --inode-file-handles=never)"
             .to_owned(),
     ];
-    let mut entrants = start_all(programs, fixture, processors, options, &mut notes)?;
+    let mut entrants = start_all(poll, programs, fixture, processors, options, &mut notes)?;
     let rows = contest::hold(cells::CELLS, &mut entrants, &options.extent, |cell| {
-        eprintln!("bench: raw vhost-user: {cell}");
+        eprintln!("bench: {title}: {cell}");
     });
     let mut tables = vec![Table {
-        title: "raw vhost-user".to_owned(),
+        title: title.clone(),
         notes,
         entrants: names(&entrants),
         rows,
     }];
-    if options.count_syscalls {
+    // strace makes everything so slow that polling never pays.
+    if options.count_syscalls && poll == Poll::Off {
         tables.push(syscalls::count(
+            &title,
             options.extent.of(cells::CELLS),
             &mut entrants,
             fixture,
@@ -91,6 +138,7 @@ pub fn run(
 }
 
 fn start_all(
+    poll: Poll,
     programs: &Programs,
     fixture: &Fixture,
     processors: &Processors,
@@ -98,13 +146,14 @@ fn start_all(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Entrant<VirtioFs>>, BenchError> {
     let start = |program: &Program, number: usize| {
-        let name = format!("fs-{number}");
+        let name = format!("fs-{}-{number}", poll.word());
         let (mode, processors) = (options.wait_mode, *processors);
         VirtioFs::start(program, programs, fixture, &name, mode, processors)
     };
     let mut entrants = Vec::new();
     let sluice = Program::Sluice {
         flags: &["--cache=auto"],
+        poll,
     };
     for (label, role) in [("sluice", Role::Subject), ("sluice again", Role::Control)] {
         let contestant = start(&sluice, entrants.len())?;
@@ -127,7 +176,7 @@ fn start_all(
     entrants.push(Entrant {
         label: "null server".to_owned(),
         role: Role::Floor,
-        contestant: start(&Program::Null, entrants.len())?,
+        contestant: start(&Program::Null { poll }, entrants.len())?,
     });
     Ok(entrants)
 }

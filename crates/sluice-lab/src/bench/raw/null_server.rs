@@ -4,6 +4,7 @@
 use super::cells::many_names;
 use crate::bench::error::{BenchError, Context};
 use crate::bench::fixture::Fixture;
+use sluice_crew::Polling;
 use sluice_proto::fuse::wire::{
     Attr, AttrOut, Dirent, Direntplus, EntryOut, InitOut, MAJOR, MINOR, OpenOut, Operation,
     OutHeader, Reply, Request, Rest, WriteOut, direntplus_len, encode_direntplus, encode_error,
@@ -34,15 +35,16 @@ const BUFFER: usize = 64 * 1024;
 ///
 /// # Errors
 /// When it cannot listen.
-pub fn serve(socket: &Path) -> Result<(), BenchError> {
+pub fn serve(socket: &Path, polling: Polling) -> Result<(), BenchError> {
     let listener = Listener::bind(socket).context(socket.display())?;
-    let backend = Backend::new(Arc::new(NullDevice::new())).context("device")?;
+    let backend = Backend::new(Arc::new(NullDevice::new(polling))).context("device")?;
     loop {
         backend.serve_next(&listener).context("connection")?;
     }
 }
 
 struct NullDevice {
+    polling: Polling,
     /// The whole listing, as READDIRPLUS gives it.
     listing: Vec<u8>,
     /// Where the entry begins that has this number.
@@ -50,8 +52,9 @@ struct NullDevice {
 }
 
 impl NullDevice {
-    fn new() -> Self {
+    fn new(polling: Polling) -> Self {
         let mut device = NullDevice {
+            polling,
             listing: Vec::new(),
             starts: Vec::new(),
         };
@@ -139,6 +142,10 @@ impl Device for NullDevice {
         QUEUES
     }
 
+    fn polling(&self, _queue: u16) -> Polling {
+        self.polling
+    }
+
     fn process(&self, _queue: u16, chain: Chain) {
         thread_local! {
             static BUFFERS: RefCell<[Vec<u8>; 2]> =
@@ -206,7 +213,7 @@ mod tests {
 
     #[test]
     fn listings_come_in_whole_entries() {
-        let device = NullDevice::new();
+        let device = NullDevice::new(Polling::Off);
         let mut offset = 0;
         let mut count = 0;
         loop {

@@ -18,6 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs one burst of every cell on every entrant under strace.
 pub(super) fn count<'c>(
+    title: &str,
     cells: impl Iterator<Item = &'c Cell<VirtioFs>>,
     entrants: &mut [Entrant<VirtioFs>],
     fixture: &Fixture,
@@ -37,7 +38,7 @@ pub(super) fn count<'c>(
         })
         .collect();
     Table {
-        title: "raw vhost-user, system calls per operation".to_owned(),
+        title: format!("{title}, system calls per operation"),
         notes: vec![
             "strace -f -c; waiting and waking count, and so does what surrounds a burst \
              (OPENDIR; FORGET after lookups)"
