@@ -113,10 +113,15 @@ pub(crate) fn unstuck<T>(fds: &[Arc<OwnedFd>], act: impl FnOnce() -> T) -> T {
         }
     };
     std::thread::scope(|scope| {
-        let _over = RaisedAtEnd(&over);
         // Without threads to be had, a peer can keep its own connection busy.
-        let _ = std::thread::Builder::new().spawn_scoped(scope, watch);
-        act()
+        let watching = std::thread::Builder::new().spawn_scoped(scope, watch);
+        let outcome = {
+            let _over = RaisedAtEnd(&over);
+            act()
+        };
+        // The scope's end would not wait until all that is the thread's own is free.
+        let _ = watching.map(std::thread::ScopedJoinHandle::join);
+        outcome
     })
 }
 
