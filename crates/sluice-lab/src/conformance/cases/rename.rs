@@ -23,6 +23,7 @@ pub(super) const CASES: &[Case] = &[
     case!(rename_of_a_directory_moves_link_counts),
     case!(rename_in_a_file_is_enotdir),
     case!(rename_from_a_removed_directory_is_enoent),
+    case!(rename_of_one_above_into_a_removed_directory_is_enoent),
     case!(rename_moves_special_nodes),
     case!(rename_to_a_name_of_255_bytes),
     case!(rename_in_a_circle),
@@ -223,6 +224,14 @@ fn rename_from_a_removed_directory_is_enoent(w: &World) {
     let dir = c.dir(ROOT, "d");
     c.rmdir(ROOT, "d").unwrap();
     fails(c.rename((dir, "x"), (ROOT, "x")), Errno::ENOENT);
+}
+
+fn rename_of_one_above_into_a_removed_directory_is_enoent(w: &World) {
+    let c = w.client();
+    let above = c.dir(ROOT, "above");
+    let gone = c.dir(above, "gone");
+    c.rmdir(above, "gone").unwrap();
+    fails(c.rename((ROOT, "above"), (gone, "x")), Errno::ENOENT);
 }
 
 fn rename_moves_special_nodes(w: &World) {

@@ -33,7 +33,8 @@ impl Call<'_> {
         if replaced.is_some() && flags.contains(RenameFlags::NOREPLACE) {
             return Err(Errno::EEXIST);
         }
-        if replaced.is_none() && flags.contains(RenameFlags::EXCHANGE) {
+        let is_gone = self.state.tree.get(new_dir)?.is_dead();
+        if replaced.is_none() && (is_gone || flags.contains(RenameFlags::EXCHANGE)) {
             return Err(Errno::ENOENT);
         }
         self.check_no_loop(&old, new_dir, replaced, flags)?;
