@@ -86,7 +86,7 @@ impl Ring {
         self.size
     }
 
-    /// Takes the next chain; the driver need not kick from then on. Malformed ones are returned to the driver unused.
+    /// Takes the next chain. Malformed ones are returned to the driver unused.
     pub(crate) fn pop(self: &Arc<Self>) -> Result<Option<Chain>, RingError> {
         let mut state = self.lock();
         let outcome = state.pop(self.indirect);
@@ -121,6 +121,12 @@ impl Ring {
         let waiting = state.queue.enable_kicks();
         state.check_memory()?;
         Ok(waiting? || !state.resubmit.is_empty())
+    }
+
+    /// The driver need not kick. For who asked for kicks and is awake again: another
+    /// thread that takes chains meanwhile must leave that wish to be.
+    pub(crate) fn disable_kicks(&self) {
+        self.lock().queue.disable_kicks();
     }
 
     /// Exchanges the descriptor that signals, and signals it once: what was published
@@ -176,7 +182,6 @@ impl State {
             match walk_chain(&self.queue, &self.memory, head, indirect, &mut segments) {
                 Ok(()) => {
                     self.in_flight += 1;
-                    self.queue.disable_kicks();
                     return Ok(Some((head, segments)));
                 }
                 Err(error) => {

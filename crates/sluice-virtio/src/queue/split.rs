@@ -60,7 +60,6 @@ pub(crate) struct SplitQueue {
     signal_decided_at: Option<u16>,
     /// Whether something was published since then.
     undecided: bool,
-    kicks_enabled: bool,
 }
 
 impl SplitQueue {
@@ -81,7 +80,6 @@ impl SplitQueue {
             next_avail,
             signal_decided_at: None,
             undecided: false,
-            kicks_enabled: true,
         })
     }
 
@@ -186,10 +184,10 @@ impl SplitQueue {
         if self.event_idx {
             let offset = avail_event_offset(self.layout.size);
             used.store_le16(offset, self.next_avail, Ordering::Relaxed);
-        } else if !self.kicks_enabled {
+        } else {
+            // Whoever served the ring before may have left the flag.
             used.store_le16(RING_FLAGS, 0, Ordering::Relaxed);
         }
-        self.kicks_enabled = true;
         // As in `wants_signal`, the other way round.
         fence(Ordering::SeqCst);
         Ok(self.pending()? > 0)
@@ -198,11 +196,10 @@ impl SplitQueue {
     /// Asks for no kicks while chains are being taken anyway. With EVENT_IDX nothing
     /// is to be done: the driver kicks once per `avail_event`.
     pub(crate) fn disable_kicks(&mut self) {
-        if self.kicks_enabled && !self.event_idx {
+        if !self.event_idx {
             let used = &self.parts.used;
             used.store_le16(RING_FLAGS, USED_NO_NOTIFY, Ordering::Relaxed);
         }
-        self.kicks_enabled = false;
     }
 
     /// Whether memory that the ring itself lies in was taken away.

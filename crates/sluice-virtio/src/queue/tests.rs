@@ -2,6 +2,7 @@
 //! mostly sound and rings that are noise.
 
 use super::layout::*;
+use super::ring::Ring;
 use super::split::{RingError, RingLayout, SplitQueue};
 use super::walk::{ChainError, walk_chain};
 use crate::memory::{GuestMemory, Region, RegionSpec, Segments, Storage};
@@ -348,12 +349,35 @@ fn without_event_idx_the_flags_say_who_wants_to_be_woken() {
     assert_eq!(twins.queue.enable_kicks(), Ok(false));
     assert_eq!(used_flags(&twins), 0);
 
+    // Left behind by a back-end that was killed.
+    twins.write(USED, &USED_NO_NOTIFY.to_le_bytes());
+    assert_eq!(twins.queue.enable_kicks(), Ok(false));
+    assert_eq!(used_flags(&twins), 0);
+
     twins.queue.push_used(0, 0);
     assert!(twins.queue.wants_signal());
     assert!(!twins.queue.wants_signal(), "nothing new");
     twins.write(AVAILABLE, &AVAIL_NO_INTERRUPT.to_le_bytes());
     twins.queue.push_used(0, 0);
     assert!(!twins.queue.wants_signal());
+}
+
+#[test]
+fn who_sleeps_is_woken_though_another_thread_takes_chains() {
+    for event_idx in [false, true] {
+        let Twins { memory, queue, .. } = Twins::new(8, event_idx, 0);
+        let ring = Arc::new(Ring::new(0, false, queue, memory.clone(), None));
+        assert_eq!(ring.enable_kicks(), Ok(false));
+        memory.write(AVAILABLE + 2, &1u16.to_le_bytes()).unwrap();
+        assert!(ring.pop().unwrap().is_some());
+        let mut wish = [0; 2];
+        let (at, wished) = match event_idx {
+            false => (USED, 0),
+            true => (USED + avail_event_offset(8) as u64, 0u16),
+        };
+        memory.read(at, &mut wish).unwrap();
+        assert_eq!(u16::from_le_bytes(wish), wished, "event_idx={event_idx}");
+    }
 }
 
 #[test]

@@ -112,13 +112,16 @@ impl Queue for RingQueue {
     }
 
     fn wait(&self, hand: &mut ()) -> Next<Chain> {
-        match self.ring.enable_kicks() {
-            Ok(true) => return self.take(hand),
-            Ok(false) => {}
+        let woken = match self.ring.enable_kicks() {
+            Ok(true) => Ok(Woken::Kicked),
+            Ok(false) => self.doorbell.wait(),
             Err(error) => return self.fail(Error::ring(self.ring.index())(error)),
-        }
-        match self.doorbell.wait() {
-            Ok(Woken::Kicked) => self.take(hand),
+        };
+        match woken {
+            Ok(Woken::Kicked) => {
+                self.ring.disable_kicks();
+                self.take(hand)
+            }
             Ok(Woken::Stopped) => Next::Ended,
             Err(error) => self.fail(Error::Io("cannot wait for kicks", error)),
         }
