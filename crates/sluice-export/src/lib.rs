@@ -6,7 +6,8 @@
 //! - `service`: one peer's session, with one line for each operation.
 //! - `ops`: the operations, by family. They own no state.
 //! - `inode_table`, `handle_table`: the nodes a peer knows and the files it has
-//!   open, on `slab`; `lock_table`: the locks it holds and waits for;
+//!   open, on `slab`; `lock_table`: the locks it holds (in `lock_ranges`)
+//!   and waits for;
 //!   `dir_cursor`: where a listing stands; `fd_cache`: the descriptors of nodes
 //!   that are kept for a while. Each owns its lock.
 //! - `fd_budget`: how many descriptors each session of the process may hold.
@@ -40,7 +41,8 @@
 //!
 //! # Lock order
 //!
-//! 1. `Handle::cursor`, the one lock that is held across system calls;
+//! 1. `Handle::cursor`, and what a lock owner or a flock holds: the ones that are held
+//!    across system calls;
 //! 2. a shard of the inode table, an inode's state, the handle table, the lock
 //!    table, the ring of an `FdCache`, the list of these in the budget, or the
 //!    index of devices in `ino_map`: for a few memory accesses, one at a time,
@@ -58,6 +60,7 @@ mod idmap;
 mod ino_map;
 mod inode;
 mod inode_table;
+mod lock_ranges;
 mod lock_table;
 mod ops;
 mod reach;

@@ -13,6 +13,7 @@
 
 use crate::fd_budget::{Held, Share};
 use crate::handle_table::Handle;
+use crate::lock_ranges::LockRanges;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use sluice_sys::lock::{Interrupter, ofd_conflict, ofd_lock};
@@ -22,7 +23,7 @@ use sluice_vfs::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -41,8 +42,11 @@ impl LockTable {
     ) -> Self {
         let shared = Shared {
             state: Mutex::default(),
+            taken: AtomicU64::new(0),
+            ranges: AtomicUsize::new(0),
             share,
             max_owners: limits.lock_owners as usize,
+            max_ranges: limits.lock_ranges as usize,
             max_waits: limits.lock_waits as usize,
             events,
         };
@@ -88,35 +92,45 @@ impl LockTable {
         }))
     }
 
-    /// Takes, changes or gives up the flock of `handle`.
+    /// Takes, changes or gives up the flock of the handle `id`.
     pub(crate) fn set_flock(
         &self,
+        id: HandleId,
         handle: Arc<Handle>,
         kind: LockKind,
         wait: Option<Waiting>,
     ) -> Result<LockOutcome> {
-        self.take(Target::Flock { handle, kind }, wait)
+        let flock = match (self.shared.flock(id), kind) {
+            (Some(flock), _) => flock,
+            (None, LockKind::Unlock) => return Ok(LockOutcome::Done),
+            (None, _) => self.shared.add_flock(id, handle)?,
+        };
+        self.take(Target::Flock { flock, kind }, wait)
     }
 
     /// Gives up all POSIX locks that `owner` has on `node`.
     pub(crate) fn drop_owner(&self, node: NodeId, owner: LockOwner) {
         let gone = self.shared.lock().owners.remove(&(node, owner));
-        gone.iter().for_each(|owner| owner.unlock_all());
+        gone.iter().for_each(|owner| self.shared.unlock_all(owner));
     }
 
-    /// Gives up all POSIX locks on `node` of owners that last used `handle`
-    /// for them, which is being released. A process has flushed by then and
-    /// has none left; an owner that is an open file description (`F_OFD_SETLK`)
-    /// ends with it, and says no more than this.
+    /// Gives up the flock of `handle`, which is being released, and all POSIX
+    /// locks on `node` of owners that last used it for them. A process has
+    /// flushed by then and has none left; an owner that is an open file
+    /// description (`F_OFD_SETLK`) ends with it, and says no more than this.
     pub(crate) fn drop_handle(&self, node: NodeId, handle: HandleId) {
         let ended =
             |_: &_, owner: &mut Arc<Owner>| owner.last_handle.load(Ordering::Relaxed) == handle.0;
-        let gone: Vec<Arc<Owner>> = {
+        let (gone, flock) = {
             let mut state = self.shared.lock();
-            let ended = state.owners.extract_if(owners_on(node), ended);
-            ended.map(|(_, owner)| owner).collect()
+            let gone = state.owners.extract_if(owners_on(node), ended);
+            let gone: Vec<Arc<Owner>> = gone.map(|(_, owner)| owner).collect();
+            (gone, state.flocks.remove(&handle))
         };
-        gone.iter().for_each(|owner| owner.unlock_all());
+        for owner in in_order(gone, |owner| owner.held().since) {
+            self.shared.unlock_all(&owner);
+        }
+        flock.iter().for_each(|flock| flock.give_up());
     }
 
     /// Ends a wait, unless it was granted first.
@@ -128,9 +142,10 @@ impl LockTable {
     }
 
     fn take(&self, target: Target, wait: Option<Waiting>) -> Result<LockOutcome> {
-        match (target.take(false), wait) {
+        let room = Room::reserve(&self.shared, target.growth_max())?;
+        match (target.take(&self.shared), wait) {
             (Ok(()), _) => Ok(LockOutcome::Done),
-            (Err(Errno::EAGAIN), Some(wait)) => Shared::wait(&self.shared, target, wait),
+            (Err(Errno::EAGAIN), Some(wait)) => Shared::wait(&self.shared, target, room, wait),
             (Err(errno), _) => Err(errno),
         }
     }
@@ -138,10 +153,30 @@ impl LockTable {
 
 impl Drop for LockTable {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.owners.clear();
-        state.waits.values().for_each(|wait| wait.cancel());
+        let (owners, flocks) = {
+            let mut state = self.shared.lock();
+            state.waits.values().for_each(|wait| wait.cancel());
+            let owners = std::mem::take(&mut state.owners);
+            (owners, std::mem::take(&mut state.flocks))
+        };
+        let owners = in_order(owners.into_values(), |owner| owner.held().since);
+        owners
+            .iter()
+            .for_each(|owner| self.shared.unlock_all(owner));
+        let flocks = in_order(flocks.into_values(), |flock| flock.held().since);
+        flocks.iter().for_each(|flock| flock.give_up());
+        // Only now are descriptors closed, none of which holds a lock any more.
     }
+}
+
+/// In the order in which their locks were taken. The kernel keeps the locks of a file
+/// in that order and looks for one from the front, and closing a description looks
+/// through all of them twice: so it costs the square of their number to give them up
+/// in any other order, or by closing.
+fn in_order<T>(holders: impl IntoIterator<Item = T>, since: impl Fn(&T) -> u64) -> Vec<T> {
+    let mut holders: Vec<T> = holders.into_iter().collect();
+    holders.sort_by_key(since);
+    holders
 }
 
 /// A POSIX lock and whose it is.
@@ -162,8 +197,13 @@ pub(crate) struct Waiting {
 /// What the table's owner and its waiting threads have in common.
 struct Shared {
     state: Mutex<State>,
+    /// Counts what is taken, to tell what came first.
+    taken: AtomicU64,
+    /// What all owners hold, with what is about to be taken.
+    ranges: AtomicUsize,
     share: Arc<Share>,
     max_owners: usize,
+    max_ranges: usize,
     max_waits: usize,
     events: Arc<dyn EventSink>,
 }
@@ -171,24 +211,57 @@ struct Shared {
 #[derive(Default)]
 struct State {
     owners: BTreeMap<(NodeId, LockOwner), Arc<Owner>>,
+    flocks: HashMap<HandleId, Arc<Flock>>,
     waits: HashMap<WaitId, Arc<Wait>>,
 }
 
 /// The open file description that stands for a lock owner on one node.
 struct Owner {
     fd: OwnedFd,
-    _held: Held,
+    _fd_held: Held,
     /// The peer's process, as last told.
     pid: AtomicU32,
     /// The peer's handle that was last used for its locks.
     last_handle: AtomicU64,
+    held: Mutex<HeldRanges>,
+}
+
+#[derive(Default)]
+struct HeldRanges {
+    ranges: LockRanges,
+    /// When the first of them was taken.
+    since: u64,
 }
 
 impl Owner {
-    /// A request that still waits keeps the description open, so closing it
-    /// is not enough.
-    fn unlock_all(&self) {
-        let _ = ofd_lock(self.fd.as_fd(), LockKind::Unlock, LockRange::ALL, false);
+    /// Held while the kernel is asked for what does not wait, so that it and
+    /// this agree.
+    fn held(&self) -> MutexGuard<'_, HeldRanges> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A handle that has been used for a flock.
+struct Flock {
+    handle: Arc<Handle>,
+    held: Mutex<HeldFlock>,
+}
+
+struct HeldFlock {
+    kind: LockKind,
+    /// When it became of that kind.
+    since: u64,
+}
+
+impl Flock {
+    /// Held like [`Owner::held`].
+    fn held(&self) -> MutexGuard<'_, HeldFlock> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closing the handle would do, were it not for requests that still use it.
+    fn give_up(&self) {
+        let _ = rustix::fs::flock(self.handle.fd(), FlockOperation::Unlock);
     }
 }
 
@@ -209,30 +282,88 @@ impl Shared {
     }
 
     fn add_owner(&self, key: (NodeId, LockOwner), fd: OwnedFd) -> Result<Arc<Owner>> {
-        let held = self.share.hold(1).map_err(|_| Errno::ENOLCK)?;
+        let fd_held = self.share.hold(1).map_err(|_| Errno::ENOLCK)?;
         let mut state = self.lock();
         // Another request of the same owner may have come first.
         if let Some(owner) = state.owners.get(&key) {
             return Ok(owner.clone());
         }
-        if state.owners.len() >= self.max_owners {
-            return Err(Errno::ENOLCK);
-        }
+        state.check_room(self.max_owners)?;
         let owner = Arc::new(Owner {
             fd,
-            _held: held,
+            _fd_held: fd_held,
             pid: AtomicU32::new(0),
             last_handle: AtomicU64::new(0),
+            held: Mutex::default(),
         });
         state.owners.insert(key, owner.clone());
         Ok(owner)
     }
 
+    fn flock(&self, id: HandleId) -> Option<Arc<Flock>> {
+        self.lock().flocks.get(&id).cloned()
+    }
+
+    fn add_flock(&self, id: HandleId, handle: Arc<Handle>) -> Result<Arc<Flock>> {
+        let mut state = self.lock();
+        if let Some(flock) = state.flocks.get(&id) {
+            return Ok(flock.clone());
+        }
+        state.check_room(self.max_owners)?;
+        let held = HeldFlock {
+            kind: LockKind::Unlock,
+            since: 0,
+        };
+        let flock = Arc::new(Flock {
+            handle,
+            held: Mutex::new(held),
+        });
+        state.flocks.insert(id, flock.clone());
+        Ok(flock)
+    }
+
+    /// Takes or changes what does not have to wait, if there is room for it, or gives
+    /// it up.
+    fn take_posix(self: &Arc<Self>, owner: &Owner, kind: LockKind, range: LockRange) -> Result<()> {
+        let mut held = owner.held();
+        let _room = match kind {
+            LockKind::Unlock if held.ranges.is_split_by(range) => Some(Room::reserve(self, 1)?),
+            _ => None,
+        };
+        ofd_lock(owner.fd.as_fd(), kind, range, false)?;
+        if held.ranges.is_empty() {
+            held.since = self.now();
+        }
+        let before = held.ranges.len();
+        held.ranges.set(kind, range);
+        self.ranges.fetch_add(held.ranges.len(), Ordering::Relaxed);
+        self.ranges.fetch_sub(before, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn take_flock(&self, flock: &Flock, kind: LockKind) -> Result<()> {
+        let mut held = flock.held();
+        let taken = rustix::fs::flock(flock.handle.fd(), flock_operation(kind, false));
+        if held.kind != kind {
+            // The kernel gives up the old kind before it looks for the new one.
+            held.kind = taken.map_or(LockKind::Unlock, |()| kind);
+            held.since = self.now();
+        }
+        Ok(taken?)
+    }
+
+    /// Gives up all that an owner holds which is no longer in the table. A request that
+    /// still waits keeps the description open, so closing it is not enough.
+    fn unlock_all(self: &Arc<Self>, owner: &Owner) {
+        let _ = self.take_posix(owner, LockKind::Unlock, LockRange::ALL);
+    }
+
+    fn now(&self) -> u64 {
+        self.taken.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// The peer's process that holds `lock`, which is in the way of `request`;
     /// 0 if it is not the session's own, or several hold the same.
-    ///
-    /// The kernel does not tell which description holds a lock. But asked
-    /// through the holder's own, it does not report it.
     fn holder_pid(&self, request: &PosixRequest, lock: &Lock) -> u32 {
         if lock.pid != 0 {
             // A process of the host; its number means nothing to the peer.
@@ -245,13 +376,8 @@ impl Shared {
             .filter(|((_, owner), _)| *owner != request.owner)
             .map(|(_, owner)| owner.clone())
             .collect();
-        let is_holder = |owner: &Arc<Owner>| {
-            let seen = ofd_conflict(owner.fd.as_fd(), LockKind::Write, lock.range);
-            seen.is_ok_and(|seen| {
-                seen.is_none_or(|seen| (seen.kind, seen.range) != (lock.kind, lock.range))
-            })
-        };
-        let mut holders = others.iter().filter(|owner| is_holder(owner));
+        let is_holder = |owner: &&Arc<Owner>| owner.held().ranges.has(lock.kind, lock.range);
+        let mut holders = others.iter().filter(is_holder);
         match (holders.next(), holders.next()) {
             (Some(only), None) => only.pid.load(Ordering::Relaxed),
             _ => 0,
@@ -259,7 +385,12 @@ impl Shared {
     }
 
     /// Lets a thread of its own wait for `target`.
-    fn wait(shared: &Arc<Shared>, target: Target, waiting: Waiting) -> Result<LockOutcome> {
+    fn wait(
+        shared: &Arc<Shared>,
+        target: Target,
+        room: Room,
+        waiting: Waiting,
+    ) -> Result<LockOutcome> {
         let Waiting { id, deadline } = waiting;
         let wait = Arc::new(Wait::default());
         shared.register(id, wait.clone())?;
@@ -268,9 +399,9 @@ impl Shared {
             .name("sluice-lock".into())
             .stack_size(WAITER_STACK_BYTES)
             .spawn(move || {
-                let result = wait.run(&target, deadline);
+                let result = wait.run(&for_thread, &target, deadline);
                 // Given back before the peer hears of it: it may close next.
-                drop(target);
+                drop((target, room));
                 for_thread.settle(id, result);
             });
         match spawned {
@@ -301,6 +432,41 @@ impl Shared {
     }
 }
 
+impl State {
+    fn check_room(&self, max_owners: usize) -> Result<()> {
+        match self.owners.len() + self.flocks.len() < max_owners {
+            true => Ok(()),
+            false => Err(Errno::ENOLCK),
+        }
+    }
+}
+
+/// Room for ranges that are about to be taken, until it is dropped.
+struct Room {
+    shared: Arc<Shared>,
+    count: usize,
+}
+
+impl Room {
+    fn reserve(shared: &Arc<Shared>, count: usize) -> Result<Self> {
+        let add = |held: usize| Some(held + count).filter(|sum| *sum <= shared.max_ranges);
+        if count > 0 {
+            let added = shared
+                .ranges
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+            added.map_err(|_| Errno::ENOLCK)?;
+        }
+        let shared = Arc::clone(shared);
+        Ok(Room { shared, count })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.shared.ranges.fetch_sub(self.count, Ordering::Relaxed);
+    }
+}
+
 /// Enough for a system call and an event.
 const WAITER_STACK_BYTES: usize = 256 * 1024;
 
@@ -312,19 +478,41 @@ enum Target {
         range: LockRange,
     },
     Flock {
-        handle: Arc<Handle>,
+        flock: Arc<Flock>,
         kind: LockKind,
     },
 }
 
 impl Target {
-    fn take(&self, wait: bool) -> Result<()> {
+    /// How many ranges more it can make, at most: it may split one in two.
+    fn growth_max(&self) -> usize {
         match self {
-            Target::Posix { owner, kind, range } => ofd_lock(owner.fd.as_fd(), *kind, *range, wait),
-            Target::Flock { handle, kind } => Ok(rustix::fs::flock(
-                handle.fd(),
-                flock_operation(*kind, wait),
-            )?),
+            Target::Posix {
+                kind: LockKind::Read | LockKind::Write,
+                ..
+            } => 2,
+            _ => 0,
+        }
+    }
+
+    /// Takes it, or fails with `EAGAIN`.
+    fn take(&self, shared: &Arc<Shared>) -> Result<()> {
+        match self {
+            Target::Posix { owner, kind, range } => shared.take_posix(owner, *kind, *range),
+            Target::Flock { flock, kind } => shared.take_flock(flock, *kind),
+        }
+    }
+
+    /// Waits in the kernel until it can be had. It is held then, but not yet known to
+    /// be: [`Target::take`] says so, and gets it again if another request of the same
+    /// owner has given it up meanwhile.
+    fn wait(&self) -> Result<()> {
+        match self {
+            Target::Posix { owner, kind, range } => ofd_lock(owner.fd.as_fd(), *kind, *range, true),
+            Target::Flock { flock, kind } => {
+                let operation = flock_operation(*kind, true);
+                Ok(rustix::fs::flock(flock.handle.fd(), operation)?)
+            }
         }
     }
 }
@@ -359,7 +547,7 @@ impl Wait {
 
     /// Waits in the calling thread until the lock is taken, the wait is
     /// cancelled or its deadline is over.
-    fn run(&self, target: &Target, deadline: Option<Instant>) -> Result<()> {
+    fn run(&self, shared: &Arc<Shared>, target: &Target, deadline: Option<Instant>) -> Result<()> {
         let interrupter = Interrupter::of_this_thread()?;
         let interrupter = self.interrupter.get_or_init(|| interrupter);
         if let Some(deadline) = deadline {
@@ -372,10 +560,53 @@ impl Wait {
             if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 return Err(Errno::ETIMEDOUT);
             }
-            match target.take(true) {
-                Err(Errno::EINTR) => continue,
+            match target.wait().and_then(|()| target.take(shared)) {
+                Err(Errno::EINTR | Errno::EAGAIN) => continue,
                 settled => return settled,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever let go of all and began again comes last, as in the kernel's list.
+    #[test]
+    fn locks_are_given_up_in_the_order_in_which_they_were_taken() {
+        struct Nobody;
+        impl EventSink for Nobody {
+            fn publish(&self, _: &Event<'_>) {}
+        }
+        let share = crate::fd_budget::PROCESS.share();
+        let table = LockTable::new(&SessionLimits::default(), share, Arc::new(Nobody));
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let set = |owner: u64, kind, range| {
+            let request = PosixRequest {
+                node: NodeId::ROOT,
+                handle: HandleId(0),
+                owner: LockOwner(owner),
+                lock: Lock {
+                    style: sluice_vfs::LockStyle::Posix,
+                    kind,
+                    range,
+                    pid: 0,
+                },
+            };
+            let open = || Ok(file.reopen().unwrap().into());
+            table.set_posix(&request, None, open).unwrap();
+        };
+        let range = |start, end| LockRange { start, end };
+        for owner in [3, 1, 2] {
+            set(owner, LockKind::Read, range(0, 10));
+        }
+        set(3, LockKind::Unlock, range(5, 20));
+        set(1, LockKind::Unlock, range(0, 20));
+        set(1, LockKind::Read, range(7, 9));
+        let owners = std::mem::take(&mut table.shared.lock().owners);
+        let order = in_order(owners, |(_, owner)| owner.held().since);
+        let order: Vec<u64> = order.iter().map(|((_, owner), _)| owner.0).collect();
+        assert_eq!(order, [3, 2, 1]);
     }
 }

@@ -26,8 +26,12 @@ pub struct SessionLimits {
     pub nodes: u32,
     /// Open files and directories; beyond: `ENFILE`.
     pub handles: u32,
-    /// Pairs of (file, lock owner) that hold locks; beyond: `ENOLCK`.
+    /// Pairs of (file, lock owner) and open files that hold locks; beyond: `ENOLCK`.
     pub lock_owners: u32,
+    /// Byte ranges that POSIX locks hold, in all; where a request could lead
+    /// beyond: `ENOLCK`. The kernel keeps each, and finds it by going through
+    /// those of the same file.
+    pub lock_ranges: u32,
     /// Lock requests that wait; beyond: `ENOLCK`.
     pub lock_waits: u32,
 }
@@ -38,6 +42,7 @@ impl Default for SessionLimits {
             nodes: 4_000_000,
             handles: 65_536,
             lock_owners: 16_384,
+            lock_ranges: 16_384,
             lock_waits: 32,
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn setlk(
         deadline: ctx.deadline,
     });
     match lock.style {
-        LockStyle::Flock => session.locks.set_flock(file, lock.kind, wait),
+        LockStyle::Flock => session.locks.set_flock(handle, file, lock.kind, wait),
         LockStyle::Posix => {
             require_mode(&file, lock.kind)?;
             let open = || open_to_lock(session, &file);
@@ -61,15 +61,6 @@ pub(crate) fn cancel_wait(session: &ExportSession, wait: WaitId) {
 /// Gives up the POSIX locks that the context's owner has on the handle's node.
 pub(crate) fn drop_posix_locks(session: &ExportSession, ctx: &Ctx<'_>, handle: &Arc<Handle>) {
     session.locks.drop_owner(handle.inode.id, ctx.lock_owner);
-}
-
-/// Gives up the flock that was taken through the handle. Closing it would do,
-/// were it not for requests that still use it.
-pub(crate) fn drop_flock(session: &ExportSession, handle: &Arc<Handle>) {
-    let unlocked = session
-        .locks
-        .set_flock(handle.clone(), LockKind::Unlock, None);
-    debug_assert!(unlocked.is_ok());
 }
 
 fn request(ctx: &Ctx<'_>, node: NodeId, handle: HandleId, lock: &Lock) -> PosixRequest {

@@ -196,9 +196,6 @@ pub(crate) fn release(
     let id = handle;
     let handle = session.handles.remove(id, node)?;
     session.locks.drop_handle(node, id);
-    if how.unlock_flock {
-        lock::drop_flock(session, &handle);
-    }
     if how.flush {
         lock::drop_posix_locks(session, ctx, &handle);
         return close_copy(&handle);

@@ -344,3 +344,34 @@ fn a_lock_needs_a_handle_opened_for_its_kind() {
     let backwards = posix(LockKind::Read, LockRange { start: 9, end: 8 });
     assert_eq!(guest.set(1, backwards, None), Err(Errno::EINVAL));
 }
+
+/// One request of an owner waits while others of the same owner come and go: what is
+/// told to be held is held.
+#[test]
+fn a_wait_beside_other_requests_of_its_owner() {
+    let (_dir, export, _) = share();
+    let (holder, waiter) = (guest(&export), guest(&export));
+    let range = |start, end| LockRange { start, end };
+    let lock = |range| posix(LockKind::Write, range);
+    assert_eq!(holder.set(1, lock(HEAD), None), Ok(LockOutcome::Done));
+    let wait = waiter.set(1, lock(range(50, 149)), Some(WAIT));
+    assert_eq!(wait, Ok(LockOutcome::Waiting));
+    assert_eq!(
+        waiter.set(1, lock(range(120, 129)), None),
+        Ok(LockOutcome::Done)
+    );
+    assert_eq!(
+        waiter.set(1, posix(LockKind::Unlock, LockRange::ALL), None),
+        Ok(LockOutcome::Done)
+    );
+    assert_eq!(
+        holder.set(1, posix(LockKind::Unlock, LockRange::ALL), None),
+        Ok(LockOutcome::Done)
+    );
+    assert_eq!(waiter.next_settled(), (WAIT, Ok(())));
+    let found = holder.conflict(1, lock(LockRange::ALL)).unwrap().unwrap();
+    assert_eq!(found.range, range(50, 149));
+    // It is known to the session, too, with the process that asked.
+    let found = waiter.conflict(2, lock(LockRange::ALL)).unwrap().unwrap();
+    assert_eq!((found.range, found.pid), (range(50, 149), 42));
+}

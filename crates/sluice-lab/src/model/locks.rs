@@ -112,6 +112,27 @@ impl LockTable {
             .sum()
     }
 
+    /// Ranges that POSIX locks of a session hold.
+    pub(super) fn range_count(&self, session: SessionId) -> usize {
+        let held = self.files.values().flat_map(|file| &file.held);
+        held.filter(|held| held.owner.session == session && held.lock.style == LockStyle::Posix)
+            .count()
+    }
+
+    /// Whether giving up the claim's range leaves two ranges of one.
+    pub(super) fn is_split_by(&self, ino: u64, claim: &Claim) -> bool {
+        let LockRange { start, end } = claim.lock.range;
+        self.files.get(&ino).is_some_and(|file| {
+            file.held.iter().any(|held| {
+                let its = held.lock;
+                held.owner == claim.owner
+                    && its.style == claim.lock.style
+                    && its.range.start < start
+                    && end < its.range.end
+            })
+        })
+    }
+
     pub(super) fn holds(&self, ino: u64, owner: Owner) -> bool {
         self.files
             .get(&ino)

@@ -233,37 +233,97 @@ fn opening_without_end() {
     });
 }
 
+/// Owners, ranges of one owner, and what a range is cut into: the host's kernel keeps
+/// all of them. How they are given up is the guest's choice as well.
 #[test]
 fn locking_without_end() {
     Scene::play(|scene| {
         let mut guest = scene.guest();
         let file = guest.create(ROOT, b"file").unwrap();
-        let lock = |owner, start| LkIn {
+        let posix = |kind, owner, start, end| LkIn {
             fh: file.fh,
             owner,
             lk: FileLock {
                 start,
-                end: start,
-                kind: FileLock::WRITE,
+                end,
+                kind,
                 pid: 1,
             },
             lk_flags: LkFlags::empty(),
             padding: 0,
         };
-        let mut held = 0;
-        let refusal = loop {
-            let args = lock(held, held);
-            match guest.ask_raw(Opcode::Setlk as u32, file.node, args.as_bytes()) {
-                Ok(_) => held += 1,
-                Err(errno) => break errno,
-            }
-            assert!(held <= 1 << 17, "there is no end");
-        };
-        assert!(
-            [Errno::ENOLCK, Errno::ENFILE].contains(&refusal),
-            "{refusal}"
-        );
+        let write = |owner, at| posix(FileLock::WRITE, owner, at, at);
+        let owners = until_refused(&mut guest, file, |nth| write(nth, nth));
+        for owner in (0..owners).rev() {
+            let unlock = posix(FileLock::UNLOCK, owner, 0, i64::MAX as u64);
+            set_lock(&mut guest, file, &unlock).unwrap();
+        }
+        let spread = until_refused(&mut guest, file, |nth| write(0, 2 * nth));
+        set_lock(&mut guest, file, &write(0, 0)).expect_err("there is no room for more");
+        let all = posix(FileLock::WRITE, 0, 0, u64::from(u32::MAX));
+        set_lock(&mut guest, file, &posix(FileLock::UNLOCK, 0, 0, 8)).unwrap();
+        set_lock(&mut guest, file, &all).unwrap();
+        let cuts = until_refused(&mut guest, file, |nth| {
+            posix(FileLock::UNLOCK, 0, 2 * nth + 1, 2 * nth + 1)
+        });
+        eprintln!("{owners} owners, {spread} ranges, {cuts} cuts");
         assert!(guest.getattr(file.node).is_ok());
+        let stranger = posix(FileLock::READ, u64::MAX, 0, i64::MAX as u64);
+        let asked = guest.ask_raw(Opcode::Getlk as u32, file.node, stranger.as_bytes());
+        assert!(asked.is_ok());
+    });
+}
+
+/// Sets one lock after the other until one is refused; how many were granted.
+fn until_refused(guest: &mut Guest, file: OpenFile, lock: impl Fn(u64) -> LkIn) -> u64 {
+    for nth in 0..1 << 17 {
+        match set_lock(guest, file, &lock(nth)) {
+            Ok(()) => {}
+            Err(errno) => {
+                let is_expected = [Errno::ENOLCK, Errno::ENFILE].contains(&errno);
+                assert!(is_expected && nth > 100, "{errno} after {nth}");
+                return nth;
+            }
+        }
+    }
+    panic!("there is no end");
+}
+
+fn set_lock(guest: &mut Guest, file: OpenFile, lock: &LkIn) -> Result<(), Errno> {
+    guest
+        .ask_raw(Opcode::Setlk as u32, file.node, lock.as_bytes())
+        .map(drop)
+}
+
+/// Shared flocks of one file, as many as files can be open.
+#[test]
+fn sharing_a_flock_without_end() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        let node = guest.lookup(ROOT, b"file").unwrap();
+        let mut held = 0;
+        while let Ok(opened) = guest.ask_raw(Opcode::Open as u32, node, &[0; 8]) {
+            let fh = u64::from_ne_bytes(opened[..8].try_into().unwrap());
+            let shared = LkIn {
+                fh,
+                owner: held,
+                lk: FileLock {
+                    end: i64::MAX as u64,
+                    kind: FileLock::READ,
+                    ..FileLock::default()
+                },
+                lk_flags: LkFlags::FLOCK,
+                padding: 0,
+            };
+            let file = OpenFile { fh, node };
+            if set_lock(&mut guest, file, &shared).is_err() {
+                break;
+            }
+            held += 1;
+            assert!(held <= 1 << 17, "there is no end");
+        }
+        assert!(held >= 100, "only {held}");
+        assert!(guest.getattr(node).is_ok());
     });
 }
 

@@ -18,8 +18,7 @@ use tempfile::TempDir;
 /// Options of every sandbox that there is.
 const SANDBOXES: &[&[&str]] = &[&[]];
 
-/// Longest that anything is waited for. What a guest held is given back first, and the
-/// kernel takes its time over thousands of locks.
+/// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the files beside the share hold; no reply may.

@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     case!(creating_at_the_limit_of_handles_leaks_nothing, LIMITS),
     case!(refusals_at_the_limit_leak_nothing, LIMITS),
     case!(lock_owners_end_in_enolck, LIMITS.union(Needs::LOCKS)),
+    case!(lock_ranges_end_in_enolck, LIMITS.union(Needs::LOCKS)),
     case!(closing_makes_room_for_owners, LIMITS.union(Needs::LOCKS)),
     case!(lock_waits_end_in_enolck, LIMITS.union(Needs::LOCK_WAITS)),
     case!(a_cancelled_wait_makes_room, LIMITS.union(Needs::LOCK_WAITS)),
@@ -192,6 +193,29 @@ fn lock_owners_end_in_enolck(w: &World) {
     fails(fourth.lock(file, LockKind::Write, 90..91), Errno::ENOLCK);
     // Those that hold locks already may hold more.
     c.as_owner(0).lock(file, LockKind::Write, 80..85).unwrap();
+}
+
+/// However they come about: one by one, or by cutting one up.
+fn lock_ranges_end_in_enolck(w: &World) {
+    let c = w.limited_client(SessionLimits {
+        lock_ranges: 6,
+        ..SessionLimits::default()
+    });
+    let file = c.create(ROOT, "f", 0o644).unwrap();
+    for start in [0, 100, 200, 300, 400] {
+        c.lock(file, LockKind::Write, start..start + 10).unwrap();
+    }
+    fails(c.lock(file, LockKind::Write, 500..501), Errno::ENOLCK);
+    c.lock(file, LockKind::Unlock, 5..6).unwrap();
+    fails(c.lock(file, LockKind::Unlock, 105..106), Errno::ENOLCK);
+    let other = c.as_owner(1);
+    fails(other.lock(file, LockKind::Read, 600..601), Errno::ENOLCK);
+    // What leaves no more than before is always granted.
+    c.lock(file, LockKind::Unlock, 105..500).unwrap();
+    c.lock(file, LockKind::Read, 0..50).unwrap();
+    other.lock(file, LockKind::Read, 0..50).unwrap();
+    c.lock(file, LockKind::Unlock, 0..500).unwrap();
+    other.lock(file, LockKind::Write, 0..500).unwrap();
 }
 
 fn closing_makes_room_for_owners(w: &World) {

@@ -34,6 +34,8 @@ impl Call<'_> {
     ) -> Result<LockOutcome> {
         let (ino, claim) = self.claim(node, handle, lock)?;
         if lock.kind == LockKind::Unlock {
+            let is_split = self.state.locks.is_split_by(ino, &claim);
+            self.check_ranges(usize::from(is_split))?;
             self.state.locks.apply(ino, &claim);
             self.state.settle_locks(ino);
             return Ok(LockOutcome::Done);
@@ -44,6 +46,9 @@ impl Call<'_> {
         let owners = self.state.locks.owner_count(self.id);
         if is_another && owners >= limits.lock_owners as usize {
             return Err(Errno::ENOLCK);
+        }
+        if lock.style == LockStyle::Posix {
+            self.check_ranges(2)?;
         }
         if lock.style == LockStyle::Flock {
             self.give_up_other_flock(ino, &claim);
@@ -68,6 +73,15 @@ impl Call<'_> {
     pub(in crate::model) fn cancel_wait(&mut self, wait: WaitId) {
         if self.state.locks.cancel(self.id, wait) {
             self.state.tell_wait(self.id, wait, Err(Errno::EINTR));
+        }
+    }
+
+    /// Room for as many ranges more.
+    fn check_ranges(&self, more: usize) -> Result<()> {
+        let limit = self.session()?.limits.lock_ranges as usize;
+        match more > 0 && self.state.locks.range_count(self.id) + more > limit {
+            true => Err(Errno::ENOLCK),
+            false => Ok(()),
         }
     }
 
