@@ -6,4 +6,6 @@
 //! brings those, and implements the traits that each protocol defines for it.
 #![forbid(unsafe_code)]
 
+pub mod codec;
 pub mod fuse;
+pub mod p9;

@@ -4,10 +4,14 @@
 //! (7.45), field by field, for a little-endian machine; no encoder made them.
 #![cfg(target_endian = "little")]
 
+#[path = "../common/golden.rs"]
+mod golden;
 mod notifications;
 mod replies;
 mod requests;
 mod requests_files;
+
+use golden::assert_encodes;
 
 /// Fields of a request's header behind length and opcode, as [`HEAD`] spells
 /// them out: unique, nodeid, uid, gid and pid; no extensions.
@@ -43,47 +47,13 @@ const ATTR: &str = "21000000 00000000 | ino
      00100000 | blksize
      01000000 | flags SUBMOUNT";
 
-/// The bytes of an annotated text: hexadecimal digits up to a `|` on each line.
-/// `HEAD`, `HEAD+2`, `HEAD+8` and `ATTR` stand for the blocks above.
+/// The bytes of an annotated text, in which the names of the blocks above may stand.
 fn bytes(text: &str) -> Vec<u8> {
-    let mut out = Vec::new();
-    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let digits = line.split('|').next().unwrap_or("").trim();
-        match digits {
-            "HEAD" => out.extend(bytes(HEAD)),
-            "HEAD+2" => out.extend(bytes(HEAD_EXT2)),
-            "HEAD+8" => out.extend(bytes(HEAD_EXT8)),
-            "ATTR" => out.extend(bytes(ATTR)),
-            _ => {
-                let digits: Vec<char> = digits.chars().filter(|c| !c.is_whitespace()).collect();
-                assert!(digits.len().is_multiple_of(2), "odd digits in `{line}`");
-                out.extend(digits.chunks(2).map(|pair| {
-                    u8::from_str_radix(&pair.iter().collect::<String>(), 16)
-                        .unwrap_or_else(|_| panic!("not hexadecimal: `{line}`"))
-                }));
-            }
-        }
-    }
-    out
-}
-
-/// Runs `encode` into buffers filled with two patterns and compares what it
-/// wrote: a byte that it leaves alone shows, and so does one too many.
-fn assert_encodes(
-    name: &str,
-    golden: &[u8],
-    encode: impl Fn(&mut [u8]) -> Result<usize, sluice_proto::fuse::wire::BufferTooSmall>,
-) {
-    for fill in [0xaa, 0x55] {
-        let mut buf = vec![fill; golden.len() + 8];
-        assert_eq!(encode(&mut buf), Ok(golden.len()), "{name}: length");
-        assert_eq!(&buf[..golden.len()], golden, "{name}: bytes");
-        assert!(
-            buf[golden.len()..].iter().all(|&byte| byte == fill),
-            "{name}: writes behind its end"
-        );
-    }
-    for short in 0..golden.len() {
-        assert!(encode(&mut vec![0; short]).is_err(), "{name}: fits {short}");
-    }
+    let blocks = [
+        ("HEAD", HEAD),
+        ("HEAD+2", HEAD_EXT2),
+        ("HEAD+8", HEAD_EXT8),
+        ("ATTR", ATTR),
+    ];
+    golden::bytes_with(text, &blocks)
 }

@@ -1,25 +1,12 @@
 //! The fuzz targets' corpus, replayed; and sequences of any requests.
 
+use crate::corpus_files::corpus;
 use crate::recorder::{Recorder, Script};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sluice_proto::fuse::fuzz::{fuzz_request, fuzz_session};
 use sluice_vfs::Errno;
-use std::path::Path;
 use std::sync::Arc;
-
-/// Every file of a corpus folder.
-fn corpus(folder: &str) -> Vec<Vec<u8>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("corpus")
-        .join(folder);
-    let files: Vec<_> = std::fs::read_dir(&path)
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-        .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
-        .collect();
-    assert!(!files.is_empty(), "{} is empty", path.display());
-    files
-}
 
 /// Runs a sequence with locks that are free, held, and that fail.
 fn run_session(data: &[u8]) {

@@ -2,6 +2,8 @@
 
 mod content;
 mod corpus;
+#[path = "../common/corpus.rs"]
+mod corpus_files;
 mod harness;
 mod locks;
 mod nodes;

@@ -1,12 +1,12 @@
 //! Fixed structures of requests.
 
-use super::error::Malformed;
 use super::field::{CountHead, Fixed, fixed};
 use super::flags::{
     FattrValid, FsyncFlags, GetattrFlags, IoctlFlags, LkFlags, OpenInFlags, PollFlags, ReadFlags,
     ReleaseFlags, SetupmappingFlags, SetxattrFlags, WriteFlags, check_flags,
 };
 use super::out::FileLock;
+use crate::codec::Malformed;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Declares structures with the derives that all of them need.

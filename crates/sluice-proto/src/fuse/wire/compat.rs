@@ -2,9 +2,9 @@
 //! the peer's version.
 
 use super::args::{InitIn, SetxattrIn};
-use super::error::{BufferTooSmall, Malformed};
 use super::field::{Field, Reader, Writer};
 use super::flags::{InitFlags, check_flags};
+use crate::codec::{BufferTooSmall, Malformed};
 use zerocopy::{FromBytes, IntoBytes};
 
 /// `FUSE_COMPAT_SETXATTR_IN_SIZE`.

@@ -1,10 +1,10 @@
 //! Entries of READDIR and READDIRPLUS replies.
 
 use super::args::wire_structs;
-use super::error::{BufferTooSmall, Malformed};
 use super::field::{Field, Reader, Writer, fixed};
 use super::message::Dialect;
 use super::out::EntryOut;
+use crate::codec::{BufferTooSmall, Malformed};
 use sluice_vfs::NAME_MAX;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

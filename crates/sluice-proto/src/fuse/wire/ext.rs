@@ -5,8 +5,8 @@
 //! `fuse_secctx_header`).
 
 use super::args::wire_structs;
-use super::error::{BufferTooSmall, Malformed};
 use super::field::{CBytes, Field, Reader, Writer, fixed};
+use crate::codec::{BufferTooSmall, Malformed};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Most supplementary groups that are taken from one request. Linux sends at

@@ -1,7 +1,7 @@
 //! What messages are made of: fixed structures, names, lists, and the rest.
 
-use super::error::{BufferTooSmall, Malformed};
 use super::message::Dialect;
+use crate::codec::{BufferTooSmall, Malformed, Output};
 use std::marker::PhantomData;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -249,8 +249,7 @@ impl<'a> Reader<'a> {
 /// A message in the making.
 #[derive(Debug)]
 pub(super) struct Writer<'b> {
-    buf: &'b mut [u8],
-    len: usize,
+    output: Output<'b>,
     /// Bytes of extensions among what was written.
     pub(super) ext_len: usize,
     /// Bytes of payload that the transport adds.
@@ -263,8 +262,7 @@ impl<'b> Writer<'b> {
     /// Writes from the start of `buf`.
     pub(super) fn new(buf: &'b mut [u8], dialect: Dialect) -> Self {
         Writer {
-            buf,
-            len: 0,
+            output: Output::new(buf),
             ext_len: 0,
             payload_len: 0,
             dialect,
@@ -273,23 +271,17 @@ impl<'b> Writer<'b> {
 
     /// Appends `bytes`.
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), BufferTooSmall> {
-        let end = self.len.checked_add(bytes.len()).ok_or(BufferTooSmall)?;
-        let room = self.buf.get_mut(self.len..end).ok_or(BufferTooSmall)?;
-        room.copy_from_slice(bytes);
-        self.len = end;
-        Ok(())
+        self.output.put(bytes)
     }
 
     /// Overwrites what stands at the start, which was put there before.
     pub(super) fn patch_head(&mut self, bytes: &[u8]) -> Result<(), BufferTooSmall> {
-        let room = self.buf.get_mut(..bytes.len()).ok_or(BufferTooSmall)?;
-        room.copy_from_slice(bytes);
-        Ok(())
+        self.output.patch(0, bytes)
     }
 
     /// Bytes written so far.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.output.len()
     }
 }
 

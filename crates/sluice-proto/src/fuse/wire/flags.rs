@@ -1,7 +1,7 @@
 //! Flag words. Bits that are not listed are unknown to this version of the
 //! protocol.
 
-use super::error::Malformed;
+use crate::codec::Malformed;
 use bitflags::{Flags, bitflags};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 

@@ -2,11 +2,11 @@
 
 use super::ERRNO_END;
 use super::args::InHeader;
-use super::error::{BufferTooSmall, Malformed};
 use super::ext;
 use super::field::{Field, Reader, Writer};
 use super::out::OutHeader;
 use super::table::{Opcode, Operation, Reply};
+use crate::codec::{BufferTooSmall, Malformed};
 use sluice_vfs::Errno;
 use zerocopy::{FromBytes, IntoBytes};
 

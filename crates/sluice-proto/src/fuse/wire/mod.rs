@@ -12,7 +12,6 @@
 mod args;
 mod compat;
 mod dirent;
-mod error;
 mod ext;
 mod field;
 mod flags;
@@ -21,6 +20,7 @@ mod notify;
 mod out;
 mod table;
 
+pub use crate::codec::{BufferTooSmall, Malformed};
 pub use args::{
     AccessIn, BatchForgetIn, BmapIn, CopyFileRangeIn, CreateIn, FallocateIn, FlushIn, ForgetIn,
     ForgetOne, FsyncIn, GetattrIn, GetxattrIn, InHeader, InitIn, InterruptIn, IoctlIn, LinkIn,
@@ -32,7 +32,6 @@ pub use dirent::{
     DIRENT_MAX, Dirent, DirentRecord, Direntplus, DirentplusRecord, Direntpluses, Dirents,
     dirent_len, direntplus_len, encode_dirent, encode_direntplus,
 };
-pub use error::{BufferTooSmall, Malformed};
 pub use ext::{ExtHeader, Extensions, Groups, Label, SUPP_GROUPS_MAX, Secctx, SuppGroups};
 pub use field::{CBytes, Counted, Payload, Rest};
 pub use flags::{

@@ -2,10 +2,10 @@
 //! replies to request 0 whose error field holds a code.
 
 use super::args::wire_structs;
-use super::error::{BufferTooSmall, Malformed};
 use super::field::{CBytes, CountHead, Counted, Field, Reader, Rest, Writer, fixed};
 use super::flags::InvalEntryFlags;
 use super::message::{encode_out, split_out_header};
+use crate::codec::{BufferTooSmall, Malformed};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 wire_structs! {

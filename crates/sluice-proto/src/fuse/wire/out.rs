@@ -1,9 +1,9 @@
 //! Fixed structures of replies.
 
 use super::args::wire_structs;
-use super::error::Malformed;
 use super::field::{Fixed, fixed};
 use super::flags::{AttrFlags, FopenFlags, InitFlags, IoctlFlags};
+use crate::codec::Malformed;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 wire_structs! {

@@ -1,10 +1,10 @@
 //! The table of operations, from which requests and replies are generated.
 
 use super::args::*;
-use super::error::{BufferTooSmall, Malformed};
 use super::ext::Extensions;
 use super::field::{CBytes, Counted, Field, Payload, Reader, Rest, Writer};
 use super::out::*;
+use crate::codec::{BufferTooSmall, Malformed};
 
 /// Reads the mark of a row.
 macro_rules! is_answered {

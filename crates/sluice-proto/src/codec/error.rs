@@ -22,7 +22,7 @@ pub enum Malformed {
         /// Bytes that came.
         have: usize,
     },
-    /// An operation that the protocol does not have.
+    /// An operation that the protocol does not have: FUSE's opcode, 9P's type.
     #[error("unknown opcode {0}")]
     UnknownOpcode(u32),
     /// INIT in the other byte order.
@@ -75,7 +75,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// The error that a peer gets for it. `ENOSYS` for an unknown operation
+    /// The error that a FUSE peer gets for it. `ENOSYS` for an unknown operation
     /// makes Linux stop asking; everything else is `EINVAL`.
     pub const fn errno(self) -> Errno {
         match self {
