@@ -1,11 +1,19 @@
-//! Descriptors that wake somebody: eventfds, and pipes or sockets where a peer has no
-//! eventfd.
+//! Descriptors that wake somebody: eventfds, and sockets where a peer wants to be called
+//! on one.
+//!
+//! A peer shares the descriptors that it gives with us, and may do to them what it likes
+//! at any time: fill them, make them block, and hold the kernel's locks on them while it
+//! reads into memory that never comes. So only kinds are taken on which that cannot hold
+//! anybody up here: nothing waits for a unix socket that is asked not to, and an eventfd
+//! can be emptied by whoever has it ([`unstuck`]). A pipe has but one end here, and its
+//! lock is held while others copy.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use rustix::fs::{FileType, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use rustix::net::{AddressFamily, SendFlags, sockopt};
 use std::io::{self, IoSliceMut};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -45,70 +53,80 @@ impl Event {
     }
 }
 
-/// What a front-end gave for kicks or calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NotifierKind {
-    Eventfd,
-    /// A pipe or a socket.
-    Stream,
+/// What a front-end gave to be called on.
+#[derive(Debug)]
+pub(crate) enum Caller {
+    Eventfd(OwnedFd),
+    /// User-mode Linux has one end of a socket pair called.
+    Socket(OwnedFd),
 }
 
-/// Prepares a descriptor from the peer: it must be one on which neither a write nor a
-/// read of 8 bytes blocks, unless the peer makes it block again (see [`unstuck`]).
-pub(crate) fn adopt(fd: &OwnedFd) -> io::Result<NotifierKind> {
-    let mode = rustix::fs::fstat(fd)?.st_mode;
-    // Anonymous inodes, of which an eventfd is one, have no file type.
-    let kind = match FileType::from_raw_mode(mode) {
-        // User-mode Linux sends one end of a socket pair.
-        FileType::Fifo | FileType::Socket => NotifierKind::Stream,
-        FileType::Unknown => NotifierKind::Eventfd,
-        _ => return Err(io::Error::from_raw_os_error(libc::EINVAL)),
-    };
-    let flags = rustix::fs::fcntl_getfl(fd)?;
-    rustix::fs::fcntl_setfl(fd, flags | OFlags::NONBLOCK)?;
-    Ok(kind)
-}
+impl Caller {
+    /// Takes a descriptor from the peer, if it is of a kind that can be signalled.
+    pub(crate) fn adopt(fd: OwnedFd) -> io::Result<Self> {
+        let is_socket =
+            FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) == FileType::Socket;
+        match is_socket {
+            true if sockopt::socket_domain(&fd)? == AddressFamily::UNIX => Ok(Caller::Socket(fd)),
+            true => Err(Errno::AFNOSUPPORT.into()),
+            false => adopt_eventfd(fd).map(Caller::Eventfd),
+        }
+    }
 
-/// Wakes whoever waits at the other end. A full pipe or counter wakes it as well.
-pub(crate) fn signal(fd: &OwnedFd) {
-    let _ = rustix::io::write(fd.as_fd(), &1u64.to_ne_bytes());
-}
-
-/// Takes back what was signalled so far; at most what a pipe holds by default, so that a
-/// peer that goes on signalling cannot keep anybody here.
-pub(crate) fn drain(fd: &OwnedFd) {
-    const PIPE_BYTES: usize = 64 << 10;
-    let mut buf = [0; 512];
-    for _ in 0..PIPE_BYTES / buf.len() {
-        match read_now(fd, &mut buf) {
-            Ok(count) if count == buf.len() => {}
-            _ => return,
+    /// Wakes whoever waits at the other end. One that is full wakes it as well.
+    pub(crate) fn signal(&self) {
+        match self {
+            Caller::Eventfd(fd) => signal(fd),
+            Caller::Socket(fd) => {
+                let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+                let _ = rustix::net::send(fd, &1u64.to_ne_bytes(), flags);
+            }
         }
     }
 }
 
-/// Reads without waiting, though the peer may have made the descriptor block again.
-fn read_now(fd: &OwnedFd, buf: &mut [u8]) -> rustix::io::Result<usize> {
-    const HERE: u64 = u64::MAX;
-    let bufs = &mut [IoSliceMut::new(buf)];
-    match rustix::io::preadv2(fd, bufs, HERE, ReadWriteFlags::NOWAIT) {
-        // Linux before 6.5 for some kinds of descriptors.
-        Err(Errno::OPNOTSUPP | Errno::NOSYS) => rustix::io::read(fd, buf),
-        outcome => outcome,
+/// Takes an eventfd from the peer, which is made not to block, unless the peer makes it
+/// block again (see [`unstuck`]).
+pub(crate) fn adopt_eventfd(fd: OwnedFd) -> io::Result<OwnedFd> {
+    let mode = rustix::fs::fstat(&fd)?.st_mode;
+    // Anonymous inodes, of which an eventfd is one, have no file type.
+    if FileType::from_raw_mode(mode) != FileType::Unknown {
+        return Err(Errno::INVAL.into());
+    }
+    let flags = rustix::fs::fcntl_getfl(&fd)?;
+    rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+    // Of all of these only an eventfd takes eight bytes of zero, and adds nothing.
+    match rustix::io::write(&fd, &0u64.to_ne_bytes()) {
+        Ok(8) | Err(Errno::AGAIN) => Ok(fd),
+        Ok(_) => Err(Errno::INVAL.into()),
+        Err(error) => Err(error.into()),
     }
 }
 
-/// Runs `act`, in which others may be signalling `fds`, and gets them out of that should
-/// they hang there: a peer shares its descriptors with us, can make them block again,
-/// and fill them.
-pub(crate) fn unstuck<T>(fds: &[Arc<OwnedFd>], act: impl FnOnce() -> T) -> T {
+/// Raises an eventfd. A counter that is full wakes whoever waits as well.
+pub(crate) fn signal(fd: &OwnedFd) {
+    let _ = rustix::io::write(fd, &1u64.to_ne_bytes());
+}
+
+/// Takes back what an eventfd was raised by, without waiting, though the peer may have
+/// made it block again.
+pub(crate) fn drain(fd: &OwnedFd) {
+    const HERE: u64 = u64::MAX;
+    let mut count = [0; 8];
+    let bufs = &mut [IoSliceMut::new(&mut count)];
+    let _ = rustix::io::preadv2(fd, bufs, HERE, ReadWriteFlags::NOWAIT);
+}
+
+/// Runs `act`, in which others may be signalling `callers`, and gets them out of that
+/// should they hang there, in an eventfd that its owner made block, and filled.
+pub(crate) fn unstuck<T>(callers: &[Arc<Caller>], act: impl FnOnce() -> T) -> T {
     let Ok(over) = Event::new() else {
         return act();
     };
     let watch = || {
         while !over.is_raised() {
             if over.wait(UNSTICK_INTERVAL).is_ok() && !over.is_raised() {
-                fds.iter().for_each(|fd| give_way(fd));
+                callers.iter().for_each(|caller| give_way(caller));
             }
         }
     };
@@ -131,10 +149,13 @@ const UNSTICK_INTERVAL: Timespec = Timespec {
     tv_nsec: 20_000_000,
 };
 
-/// Ends a write that waits: a counter is emptied, a socket shut.
-fn give_way(fd: &OwnedFd) {
-    drain(fd);
-    let _ = rustix::net::shutdown(fd, rustix::net::Shutdown::Both);
+/// Ends a write that waits for a counter to fall. Its owner may fill it again at once,
+/// and be faster than the one who is to be woken, but not every time.
+fn give_way(caller: &Caller) {
+    const TIMES: usize = 1000;
+    if let Caller::Eventfd(fd) = caller {
+        (0..TIMES).for_each(|_| drain(fd));
+    }
 }
 
 struct RaisedAtEnd<'a>(&'a Event);

@@ -10,6 +10,7 @@ use sluice_virtio::queue::layout::{F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1};
 use sluice_virtio::vhost_user::channel::{Channel, ChannelError, MAX_FDS};
 use sluice_virtio::vhost_user::message::*;
 use sluice_virtio::vhost_user::{Error, Served};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 
 /// Sends one message on a fresh connection; how the connection ended.
@@ -231,49 +232,101 @@ fn a_ring_without_a_kick_descriptor_is_polled() {
     assert_eq!(queue.wait().unwrap().written, 1);
 }
 
+/// User-mode Linux has no other signal for its process than a socket's.
 #[test]
-fn kicks_and_calls_may_be_pipes() {
-    use_streams(rustix::pipe::pipe().unwrap(), rustix::pipe::pipe().unwrap());
-}
-
-#[test]
-fn kicks_and_calls_may_be_sockets() {
-    let pair = || {
-        let (a, b) = std::os::unix::net::UnixStream::pair().unwrap();
-        (a.into(), b.into())
-    };
-    use_streams(pair(), pair());
-}
-
-/// Each is an end to read from and one to write to.
-fn use_streams(kick: (OwnedFd, OwnedFd), call: (OwnedFd, OwnedFd)) {
+fn calls_may_go_to_a_socket() {
     let (mut driver, _served) = connect(Options::default());
-    let queue = driver.start_queue(1).unwrap();
-    let (kick_read, kick_write) = kick;
-    let (call_read, call_write) = call;
-    let fd = VringFd {
+    let mut queue = driver.start_queue(1).unwrap();
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let (ours, theirs) = (OwnedFd::from(ours), OwnedFd::from(theirs));
+    let set = VringFd {
         index: 1,
         without_fd: false,
-    }
-    .to_bytes();
+    };
     driver
-        .request(request::SET_VRING_CALL, &fd, &[call_write.as_fd()])
+        .request(request::SET_VRING_CALL, &set.to_bytes(), &[theirs.as_fd()])
         .unwrap();
-    driver
-        .request(request::SET_VRING_KICK, &fd, &[kick_read.as_fd()])
-        .unwrap();
-    let mut queue = queue;
     let mut buf = [0; 8];
     // The new call descriptor is signalled once, for what the old one may have missed.
-    rustix::io::read(&call_read, &mut buf).unwrap();
+    rustix::io::read(&ours, &mut buf).unwrap();
     queue.set_wait_mode(sluice_virtio::driver::WaitMode::Event);
     for _ in 0..10 {
         queue.submit(&[b"x"], &[8]).unwrap();
         queue.want_signal();
-        rustix::io::write(&kick_write, &1u64.to_ne_bytes()).unwrap();
-        rustix::io::read(&call_read, &mut buf).unwrap();
+        queue.kick();
+        rustix::io::read(&ours, &mut buf).unwrap();
         assert_eq!(queue.poll().unwrap().unwrap().written, 1);
     }
+}
+
+/// A socket that is full, and blocks, is not waited for: what is done is on the ring.
+#[test]
+fn a_full_socket_holds_nobody_up() {
+    let (mut driver, _served) = connect(Options::default());
+    let mut queue = driver.start_queue(1).unwrap();
+    let (_ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    theirs.set_nonblocking(true).unwrap();
+    while (&theirs).write(&[0; 4096]).is_ok() {}
+    theirs.set_nonblocking(false).unwrap();
+    let set = VringFd {
+        index: 1,
+        without_fd: false,
+    };
+    for number in [request::SET_VRING_CALL, request::SET_VRING_ERR] {
+        driver
+            .request(number, &set.to_bytes(), &[theirs.as_fd()])
+            .unwrap();
+    }
+    for _ in 0..10 {
+        let done = queue.used_idx().wrapping_add(1);
+        queue.submit(&[b"x"], &[8]).unwrap();
+        queue.want_signal();
+        queue.kick();
+        queue.wait_used_idx(done).unwrap();
+        assert_eq!(queue.poll().unwrap().unwrap().written, 1);
+    }
+}
+
+/// Whoever holds the other end of a pipe, or a network connection, could hold up who
+/// signals it; and what is no eventfd has no say in when a ring is looked at.
+#[test]
+fn what_could_hold_somebody_up_is_no_notifier() {
+    let (pipe_read, pipe_write) = rustix::pipe::pipe().unwrap();
+    let (socket, _peer) = std::os::unix::net::UnixStream::pair().unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let epoll = rustix::event::epoll::create(rustix::event::epoll::CreateFlags::CLOEXEC).unwrap();
+    let zero = std::fs::File::open("/dev/zero").unwrap();
+    let dir = std::fs::File::open("/").unwrap();
+    let socket = OwnedFd::from(socket);
+    let fds = [
+        pipe_read,
+        pipe_write,
+        epoll,
+        tcp.into(),
+        zero.into(),
+        dir.into(),
+    ];
+    let set = VringFd {
+        index: 1,
+        without_fd: false,
+    };
+    let refused = |number, fd: &OwnedFd| {
+        let (stream, served) = serve();
+        let channel = Channel::new(stream);
+        let sent = channel.send(number, 0, &set.to_bytes(), &[fd.as_fd()]);
+        sent.unwrap();
+        let outcome = served.outcome();
+        let is_refused = matches!(outcome, Err(Error::BadNotifier(_)));
+        assert!(is_refused, "message {number} with {fd:?}: {outcome:?}");
+    };
+    for number in [
+        request::SET_VRING_KICK,
+        request::SET_VRING_CALL,
+        request::SET_VRING_ERR,
+    ] {
+        fds.iter().for_each(|fd| refused(number, fd));
+    }
+    refused(request::SET_VRING_KICK, &socket);
 }
 
 #[test]

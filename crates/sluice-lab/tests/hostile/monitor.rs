@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A connection that says nothing of its own accord and waits for little.
@@ -331,8 +332,9 @@ fn messages_out_of_order() {
     });
 }
 
-/// A notifier is shared with whoever gave it: its owner makes it block again, and full.
-/// The ring's thread then hangs in it, and must come free for the next connection.
+/// A notifier is shared with whoever gave it: its owner makes it block again, and full,
+/// and fills it whenever it is emptied. The ring's thread then hangs in it, and must come
+/// free for the next connection.
 #[test]
 fn a_call_descriptor_that_blocks() {
     Scene::play(|scene| {
@@ -347,21 +349,40 @@ fn a_call_descriptor_that_blocks() {
             .driver
             .request(request::SET_VRING_CALL, &ring.to_bytes(), &set)
             .unwrap();
+        let fill = || {
+            // One more than fits: it waits until the counter is emptied.
+            let _ = rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes());
+        };
         let _ = rustix::io::read(&call, &mut [0; 8]);
-        rustix::io::write(&call, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        fill();
         rustix::fs::fcntl_setfl(&call, OFlags::empty()).unwrap();
-        let header = sluice_lab::raw_guest::header(3, ROOT, 16);
-        let sent = [zerocopy::IntoBytes::as_bytes(&header), &[0; 16]];
-        let done = guest.requests.used_idx().wrapping_add(1);
-        guest.requests.want_signal();
-        guest.requests.submit(&sent, &[200]).unwrap();
-        guest.requests.kick();
-        guest.requests.wait_used_idx(done).unwrap();
-        drop(guest);
-        // `call` stays open here until the next guest was served.
-        let mut next = running(scene);
-        assert!(next.getattr(ROOT).is_ok());
-        drop((next, call));
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let fillers = [(); 4].map(|()| {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        fill();
+                    }
+                })
+            });
+            let header = sluice_lab::raw_guest::header(3, ROOT, 16);
+            let sent = [zerocopy::IntoBytes::as_bytes(&header), &[0; 16]];
+            let done = guest.requests.used_idx().wrapping_add(1);
+            guest.requests.want_signal();
+            guest.requests.submit(&sent, &[200]).unwrap();
+            guest.requests.kick();
+            guest.requests.wait_used_idx(done).unwrap();
+            drop(guest);
+            // `call` is full, and filled, until the next guest was served.
+            let mut next = running(scene);
+            assert!(next.getattr(ROOT).is_ok());
+            is_over.store(true, Ordering::Relaxed);
+            rustix::fs::fcntl_setfl(&call, OFlags::NONBLOCK).unwrap();
+            while fillers.iter().any(|filler| !filler.is_finished()) {
+                let _ = rustix::io::read(&call, &mut [0; 8]);
+                std::thread::yield_now();
+            }
+        });
     });
 }
 

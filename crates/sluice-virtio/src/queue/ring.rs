@@ -5,8 +5,8 @@ use super::inflight::InflightRecord;
 use super::split::{RingError, SplitQueue};
 use super::walk::walk_chain;
 use crate::memory::{GuestMemory, Segments, Storage, lost_pages};
+use crate::notify::Caller;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// A ring between its start and its stop.
@@ -33,7 +33,7 @@ struct State {
     spare: Vec<Storage>,
     in_flight: usize,
     draining: bool,
-    call: Option<Arc<OwnedFd>>,
+    call: Option<Arc<Caller>>,
     warned: bool,
 }
 
@@ -43,7 +43,7 @@ impl Ring {
         indirect: bool,
         queue: SplitQueue,
         memory: Arc<GuestMemory>,
-        call: Option<Arc<OwnedFd>>,
+        call: Option<Arc<Caller>>,
     ) -> Self {
         Ring {
             index,
@@ -131,7 +131,7 @@ impl Ring {
 
     /// Exchanges the descriptor that signals, and signals it once: what was published
     /// before may have gone to the old one.
-    pub(crate) fn set_call(&self, call: Option<Arc<OwnedFd>>) {
+    pub(crate) fn set_call(&self, call: Option<Arc<Caller>>) {
         self.lock().call.clone_from(&call);
         signal(call);
     }
@@ -239,14 +239,14 @@ impl State {
     }
 
     /// The descriptor to signal now, if there is something the driver wants to know.
-    fn signal_due(&mut self) -> Option<Arc<OwnedFd>> {
+    fn signal_due(&mut self) -> Option<Arc<Caller>> {
         self.queue.wants_signal().then(|| self.call.clone())?
     }
 }
 
 /// Signals outside of every lock: the descriptor is the peer's.
-fn signal(call: Option<Arc<OwnedFd>>) {
-    if let Some(fd) = call {
-        crate::notify::signal(&fd);
+fn signal(call: Option<Arc<Caller>>) {
+    if let Some(caller) = call {
+        caller.signal();
     }
 }

@@ -66,7 +66,8 @@ pub enum Error {
     /// An area for that record that does not fit the device's rings.
     #[error("in-flight area does not fit the rings")]
     BadInflightArea,
-    /// A kick, call or error descriptor that is no eventfd, pipe or socket.
+    /// A kick descriptor that is no eventfd, or a call or error descriptor that is neither
+    /// that nor a unix socket.
     #[error("unusable notification descriptor: {0}")]
     BadNotifier(#[source] io::Error),
     /// A system call failed on this side.

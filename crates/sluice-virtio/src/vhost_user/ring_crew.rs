@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use super::error::Error;
-use crate::notify::{self, Event, NotifierKind};
+use crate::notify::{self, Event};
 use crate::queue::{Chain, Ring};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -141,13 +141,13 @@ enum Woken {
     Stopped,
 }
 
-/// Waits for kicks. An eventfd is watched for edges and never read, which makes one
-/// system call of each wake-up; a stream must be emptied.
+/// Waits for kicks. The eventfd is watched for edges and never read, which makes one
+/// system call of each wake-up, and none that depends on what the peer does with it.
 #[derive(Debug)]
 struct Doorbell {
     epoll: OwnedFd,
     stop: Arc<Event>,
-    kick: Option<(Arc<OwnedFd>, NotifierKind)>,
+    kick: Option<Arc<OwnedFd>>,
 }
 
 const STOP: u64 = 0;
@@ -162,15 +162,10 @@ impl Doorbell {
             EventData::new_u64(STOP),
             EventFlags::IN,
         )?;
-        let kick = match kick {
-            None => None,
-            Some(fd) => {
-                let kind = notify::adopt(&fd)?;
-                let flags = EventFlags::IN | EventFlags::ET;
-                epoll::add(&epoll, &*fd, EventData::new_u64(KICK), flags)?;
-                Some((fd, kind))
-            }
-        };
+        if let Some(fd) = &kick {
+            let flags = EventFlags::IN | EventFlags::ET;
+            epoll::add(&epoll, &**fd, EventData::new_u64(KICK), flags)?;
+        }
         Ok(Doorbell { epoll, stop, kick })
     }
 
@@ -182,20 +177,16 @@ impl Doorbell {
                 Ok((ready, _)) if ready.iter().any(|e| e.data.u64() == STOP) => {
                     return Ok(Woken::Stopped);
                 }
-                Ok(_) => break,
+                Ok(_) => return Ok(Woken::Kicked),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some((fd, NotifierKind::Stream)) = &self.kick {
-            notify::drain(fd);
-        }
-        Ok(Woken::Kicked)
     }
 
     /// What was signalled belongs to this run of the ring.
     fn drain(&self) {
-        if let Some((fd, _)) = &self.kick {
+        if let Some(fd) = &self.kick {
             notify::drain(fd);
         }
     }

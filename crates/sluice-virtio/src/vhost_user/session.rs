@@ -7,7 +7,7 @@ use super::inflight_area::InflightArea;
 use super::message::*;
 use super::vring::{Kick, Surroundings, Vring};
 use crate::memory::{GuestMemory, MAX_REGIONS, Region};
-use crate::notify;
+use crate::notify::{self, Caller};
 use crate::queue::RingError;
 use crate::queue::layout::{F_EVENT_IDX, F_INDIRECT_DESC, F_VERSION_1, MAX_QUEUE_SIZE};
 use std::os::fd::{AsFd, OwnedFd};
@@ -323,22 +323,26 @@ impl Session {
 
     fn set_vring_kick(&mut self, message: Message) -> Result<Answer, Error> {
         let (index, fd) = vring_fd(message)?;
+        let kick = match fd.map(notify::adopt_eventfd).transpose() {
+            Ok(fd) => fd.map_or(Kick::Poll, |fd| Kick::Fd(Arc::new(fd))),
+            Err(error) => return Err(Error::BadNotifier(error)),
+        };
         let device = self.device.clone();
         let (index, vring) = self.vring(index)?;
         vring.stop(index, &*device);
-        vring.kick = Some(fd.map_or(Kick::Poll, Kick::Fd));
+        vring.kick = Some(kick);
         self.start_rings()
     }
 
     fn set_vring_call(&mut self, message: Message) -> Result<Answer, Error> {
         let (index, fd) = vring_fd(message)?;
-        self.vring(index)?.1.set_call(fd);
+        self.vring(index)?.1.set_call(caller(fd)?);
         Ok(Answer::Done)
     }
 
     fn set_vring_err(&mut self, message: Message) -> Result<Answer, Error> {
         let (index, fd) = vring_fd(message)?;
-        self.vring(index)?.1.set_err(fd);
+        self.vring(index)?.1.set_err(caller(fd)?);
         Ok(Answer::Done)
     }
 
@@ -438,13 +442,16 @@ fn one_fd(mut message: Message) -> Result<OwnedFd, Error> {
 }
 
 /// The ring and the descriptor that a kick, call or error message names.
-fn vring_fd(message: Message) -> Result<(u32, Option<Arc<OwnedFd>>), Error> {
+fn vring_fd(message: Message) -> Result<(u32, Option<OwnedFd>), Error> {
     let VringFd { index, without_fd } = parse(&message)?;
     if without_fd {
         check_fd_count(&message, 0)?;
         return Ok((index.into(), None));
     }
-    let fd = one_fd(message)?;
-    notify::adopt(&fd).map_err(Error::BadNotifier)?;
-    Ok((index.into(), Some(Arc::new(fd))))
+    Ok((index.into(), Some(one_fd(message)?)))
+}
+
+fn caller(fd: Option<OwnedFd>) -> Result<Option<Arc<Caller>>, Error> {
+    let caller = fd.map(Caller::adopt).transpose();
+    Ok(caller.map_err(Error::BadNotifier)?.map(Arc::new))
 }

@@ -6,7 +6,7 @@ use super::inflight_area::InflightArea;
 use super::message::VringAddr;
 use super::ring_crew::RingCrew;
 use crate::memory::GuestMemory;
-use crate::notify;
+use crate::notify::{self, Caller};
 use crate::queue::layout::{F_EVENT_IDX, F_INDIRECT_DESC};
 use crate::queue::{InflightRecord, Ring, RingLayout, SplitQueue};
 use std::os::fd::OwnedFd;
@@ -30,8 +30,8 @@ pub(super) struct Vring {
     pub(super) base: u16,
     /// Set while the ring is started ("Ring states" in the specification).
     pub(super) kick: Option<Kick>,
-    call: Option<Arc<OwnedFd>>,
-    err: Option<Arc<OwnedFd>>,
+    call: Option<Arc<Caller>>,
+    err: Option<Arc<Caller>>,
     /// `None` until `SET_VRING_ENABLE`.
     pub(super) enabled: Option<bool>,
     running: Option<Running>,
@@ -81,7 +81,7 @@ impl Vring {
         let err = self.err.clone();
         let failed = move |error| {
             if let Some(err) = err {
-                notify::signal(&err);
+                err.signal();
             }
             failed(error);
         };
@@ -110,15 +110,15 @@ impl Vring {
         }
     }
 
-    pub(super) fn set_call(&mut self, fd: Option<Arc<OwnedFd>>) {
-        self.call.clone_from(&fd);
+    pub(super) fn set_call(&mut self, call: Option<Arc<Caller>>) {
+        self.call.clone_from(&call);
         if let Some(running) = &self.running {
-            notify::unstuck(&self.signalled(), || running.ring.set_call(fd));
+            notify::unstuck(&self.signalled(), || running.ring.set_call(call));
         }
     }
 
     /// The descriptors on which the front-end is signalled.
-    fn signalled(&self) -> Vec<Arc<OwnedFd>> {
+    fn signalled(&self) -> Vec<Arc<Caller>> {
         [&self.call, &self.err]
             .into_iter()
             .flatten()
@@ -126,8 +126,8 @@ impl Vring {
             .collect()
     }
 
-    pub(super) fn set_err(&mut self, fd: Option<Arc<OwnedFd>>) {
-        self.err = fd;
+    pub(super) fn set_err(&mut self, err: Option<Arc<Caller>>) {
+        self.err = err;
     }
 
     pub(super) fn set_memory(&self, index: u16, memory: &Arc<GuestMemory>) -> Result<(), Error> {
