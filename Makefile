@@ -32,6 +32,7 @@ check: lab toolchain ## Formatting, lints, scripts and the direction of imports
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) xtask check-deps
+	$(CARGO) metadata --locked --format-version 1 --manifest-path fuzz/Cargo.toml >/dev/null
 	cd $(LAB) && shellcheck -x host-packages prepare boot check-guests programs run common.sh debian.sh
 	shellcheck fuzz/run dist/install
 	shellcheck -s dash -e SC1091 crates/sluicefs/src/sandbox/guest/init
