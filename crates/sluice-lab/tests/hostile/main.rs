@@ -12,6 +12,8 @@
 //! | `values` | offsets, lengths, times, sizes and flags at their edges |
 //! | `objects` | nodes and handles that are unknown, foreign or gone; too many of them |
 //! | `files` | symbolic links, devices, pipes, set-id bits; a host that swaps them |
+//! | `xattrs` | attributes of the host, maps of names, capabilities of files |
+//! | `read_only` | changes, where there are to be none |
 //! | `rings` | descriptors and indices |
 //! | `monitor` | vhost-user messages, descriptors and memory tables |
 //!
@@ -36,6 +38,8 @@ mod messages;
 mod monitor;
 mod names;
 mod objects;
+mod read_only;
 mod rings;
 mod scene;
 mod values;
+mod xattrs;

@@ -7,7 +7,7 @@ use sluice_virtio::driver::{Driver, Options};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,7 @@ pub(crate) struct Scene {
     daemon: Daemon,
     neighbours_socket: PathBuf,
     before: BTreeMap<PathBuf, Vec<u8>>,
+    is_read_only: bool,
     _dir: TempDir,
 }
 
@@ -45,9 +46,15 @@ impl Scene {
     /// Plays `act` in every sandbox, while a guest works in another share of the same
     /// daemon, and looks what it did around the share.
     pub(crate) fn play(act: impl Fn(&mut Scene)) {
-        for options in SANDBOXES {
-            eprintln!("sandbox {options:?}");
-            let mut scene = Scene::set(options);
+        Scene::play_with(&[], act);
+    }
+
+    /// The same with more options for the share.
+    pub(crate) fn play_with(more: &[&str], act: impl Fn(&mut Scene)) {
+        for sandbox in SANDBOXES {
+            eprintln!("sandbox {sandbox:?} with {more:?}");
+            let mut scene = Scene::set(&[sandbox, more].concat());
+            scene.is_read_only = more.contains(&"--read-only");
             let neighbour = Neighbour::move_in(&scene);
             act(&mut scene);
             neighbour.assert_undisturbed();
@@ -89,6 +96,7 @@ impl Scene {
             top,
             daemon,
             neighbours_socket,
+            is_read_only: false,
             _dir: dir,
         }
     }
@@ -113,10 +121,14 @@ impl Scene {
     pub(crate) fn assert_unharmed(&mut self) {
         self.daemon.assert_alive();
         let mut guest = self.guest();
-        let file = guest.create(ROOT, b"made by another guest").unwrap();
-        assert_eq!(guest.write(file, 0, b"works"), Ok(5));
-        assert_eq!(guest.read(file, 0, 100).unwrap(), b"works");
-        fs::remove_file(self.share.join("made by another guest")).unwrap();
+        if self.is_read_only {
+            assert!(guest.lookup(ROOT, b"file").is_ok_and(|node| node != 0));
+        } else {
+            let file = guest.create(ROOT, b"made by another guest").unwrap();
+            assert_eq!(guest.write(file, 0, b"works"), Ok(5));
+            assert_eq!(guest.read(file, 0, 100).unwrap(), b"works");
+            fs::remove_file(self.share.join("made by another guest")).unwrap();
+        }
         let now = surroundings(&self.top, &self.share);
         for (path, before) in &self.before {
             assert_eq!(
@@ -188,6 +200,20 @@ fn mounted(socket: &Path) -> Guest {
     guest
 }
 
+/// Says so and returns true where this test needs more rights than there are.
+pub(crate) fn skip_without_root(what: &str) -> bool {
+    let is_skipped = !rustix::process::geteuid().is_root();
+    if is_skipped {
+        crate::common::skip(&format!("{what} need root"));
+    }
+    is_skipped
+}
+
+/// Everything in a tree, as [`Scene::assert_unharmed`] looks at what lies around one.
+pub(crate) fn contents(tree: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    surroundings(tree, Path::new(""))
+}
+
 /// Fails if a reply brings what lies outside.
 #[track_caller]
 pub(crate) fn assert_no_secret(reply: &[u8]) {
@@ -215,7 +241,6 @@ fn surroundings(top: &Path, share: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 .unwrap();
             content
         } else {
-            assert!(!attr.file_type().is_fifo());
             Vec::new()
         };
         let fields = [
