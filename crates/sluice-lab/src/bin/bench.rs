@@ -24,7 +24,6 @@ const MOUNTED_ROUNDS: u32 = 16;
 const GUEST_ROUNDS: u32 = 8;
 const GUEST_LONG_ROUNDS: u32 = 4;
 const QUICK_ROUNDS: u32 = 4;
-const GUEST_QUICK_ROUNDS: u32 = 2;
 
 /// Measure Sluice side by side with its peers.
 ///
@@ -216,13 +215,10 @@ impl Cli {
     }
 
     fn guest_extent(&self) -> GuestExtent {
-        let rounds = |usual, quick| Extent {
-            rounds: if self.quick { quick } else { usual },
-            ..self.extent(usual, Placement::Apart)
-        };
         GuestExtent {
-            short: rounds(GUEST_ROUNDS, GUEST_QUICK_ROUNDS),
-            long: rounds(GUEST_LONG_ROUNDS, GUEST_QUICK_ROUNDS),
+            short: self.extent(GUEST_ROUNDS, Placement::Apart),
+            long: self.extent(GUEST_LONG_ROUNDS, Placement::Apart),
+            is_quick: self.quick,
         }
     }
 

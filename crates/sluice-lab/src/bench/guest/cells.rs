@@ -28,6 +28,7 @@ const LARGE: Unit = Unit::Bandwidth(1 << 20);
 /// Names and attributes, in short bursts.
 pub(super) const NAMES: &[Cell<ServedGuest>] = &[
     cell!("stat, new names", Unit::Operation),
+    cell!("stat with birth time", Unit::Operation),
     cell!("stat, missing", Unit::Operation),
     cell!("open + close", Unit::Operation),
     cell!("open + read + close", Unit::Operation),
@@ -64,6 +65,18 @@ pub(super) const DATA: &[Cell<ServedGuest>] = &[
     cell!("randwrite-psync-4k-4", SMALL),
     cell!("randwrite-mmap-4k", SMALL),
     cell!("randwrite-libaio-4k", SMALL),
+];
+
+/// One of each kind.
+pub(super) const QUICK_DATA: &[Cell<ServedGuest>] = &[
+    cell!("seqread-psync-4k", SMALL),
+    cell!("seqread-psync-1m", LARGE),
+    cell!("randread-psync-4k", SMALL),
+    cell!("randread-libaio-4k", SMALL),
+    cell!("seqread-mmap-4k", SMALL),
+    cell!("seqwrite-psync-4k", SMALL),
+    cell!("seqwrite-psync-1m", LARGE),
+    cell!("randwrite-psync-4k-4", SMALL),
 ];
 
 /// Where guests trust for ever, the interesting thing is what they do not ask.

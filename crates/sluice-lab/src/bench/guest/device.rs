@@ -94,11 +94,11 @@ impl ServedGuest {
         trust: Trust,
         programs: &Programs,
         fixture: &Rc<GuestFixture>,
-        entrant: usize,
+        (group, entrant): (usize, usize),
         processors: Processors,
     ) -> Result<Self, BenchError> {
-        let socket = fixture.beside(&format!("{}-{entrant}.sock", trust.mode()));
-        let log = fixture.beside(&format!("{}-{entrant}.log", trust.mode()));
+        let socket = fixture.beside(&format!("{group}-{entrant}.sock"));
+        let log = fixture.beside(&format!("{group}-{entrant}.log"));
         let command = program.command(programs, &fixture.share(), &socket, trust);
         let mut server = Server::start(command, &log)?;
         let is_socket =

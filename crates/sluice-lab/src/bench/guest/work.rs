@@ -3,7 +3,8 @@
 use super::fixture::{self, DIRECTORIES, FILES_EACH};
 use crate::bench::error::{BenchError, Context};
 use crate::bench::stats::quantile;
-use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, CWD, StatxFlags, lstat, statx};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
@@ -61,10 +62,16 @@ const WORKS: &[Work] = &[
     work("stat, new names", Place::remount, |place| {
         each(BURST, |index| stat(&place.tree_file(index)))
     }),
+    // As Rust's and Node's libraries ask: FUSE has a request of its own for that.
+    work("stat with birth time", Place::remount, |place| {
+        each(BURST, |index| {
+            Ok(fs::symlink_metadata(place.tree_file(index)).map(drop)?)
+        })
+    }),
     work("stat, missing", Place::remount, |place| {
         let missing = place.root.join(fixture::TREE).join("missing");
-        each(BURST, |_| match fs::symlink_metadata(&missing) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        each(BURST, |_| match lstat(&missing) {
+            Err(Errno::NOENT) => Ok(()),
             Err(error) => Err(error.into()),
             Ok(_) => Err(BenchError::new("a missing file is there")),
         })
@@ -74,10 +81,10 @@ const WORKS: &[Work] = &[
         each(BURST, |_| Ok(File::open(&path).map(drop)?))
     }),
     work("open + read + close", Place::remount, |place| {
-        let mut content = Vec::new();
+        let mut content = [0; 4096];
         each(BURST, |index| {
-            content.clear();
-            File::open(place.tree_file(index))?.read_to_end(&mut content)?;
+            let mut file = File::open(place.tree_file(index))?;
+            while file.read(&mut content)? > 0 {}
             Ok(())
         })
     }),
@@ -296,8 +303,10 @@ fn each(
     })
 }
 
+/// As C programs ask.
 fn stat(path: &Path) -> Result<(), BenchError> {
-    Ok(fs::symlink_metadata(path).map(drop)?)
+    let flags = AtFlags::SYMLINK_NOFOLLOW;
+    Ok(statx(CWD, path, flags, StatxFlags::BASIC_STATS).map(drop)?)
 }
 
 /// Some directories, each file's attributes.
@@ -308,9 +317,7 @@ fn list_long(place: &Place) -> Result<Measured, BenchError> {
     for directory in 0..20 {
         let listing = fs::read_dir(tree.join(fixture::directory(directory)))?;
         for entry in listing {
-            let path = entry?.path();
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            statx(rustix::fs::CWD, &path, flags, StatxFlags::BASIC_STATS)?;
+            stat(&entry?.path())?;
             count += 1;
         }
     }
