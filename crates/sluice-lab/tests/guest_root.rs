@@ -33,11 +33,11 @@ fn compiles(kind: MachineKind) {
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("root");
     fs::create_dir(&copy).unwrap();
-    // A part of the whole: emulated processors are slow.
+    // A part of the whole, and not optimised: emulated processors are slow.
     let script = "set -e
-        stat -f -c %T /
+        findmnt -no FSTYPE /
         cd /usr/src/hostapd/hostapd
-        make hostapd_cli
+        make EXTRA_CFLAGS='-O0 -g0' hostapd_cli
         ./hostapd_cli -v";
     let mut guest = Guest::new(["sh", "-c", script]).root(&copy);
     guest.root.as_mut().expect("just given").writable = true;
@@ -48,7 +48,7 @@ fn compiles(kind: MachineKind) {
     };
     // Far more than it takes.
     guest.boot_timeout = Duration::from_secs(300);
-    guest.time_limit = Some(Duration::from_secs(500));
+    guest.time_limit = Some(Duration::from_secs(900));
     if let Err(missing) = guest.machine.probe() {
         return skip(&missing.to_string());
     }
@@ -63,10 +63,7 @@ fn compiles(kind: MachineKind) {
         "{printed}{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(
-        printed.starts_with("fuseblk\n") || printed.starts_with("fuse\n"),
-        "{printed}"
-    );
+    assert!(printed.starts_with("virtiofs\n"), "{printed}");
     assert!(printed.contains("\nhostapd_cli v2."), "{printed}");
     let program = copy.join("usr/src/hostapd/hostapd/hostapd_cli");
     let compiled = fs::read(&program).unwrap();

@@ -96,7 +96,7 @@ impl GuestShell {
     pub fn start(daemon: &Daemon) -> Option<GuestShell> {
         let guest = uml(
             daemon,
-            "while read -r command; do eval \"$command\"; echo \"= $?\"; done",
+            "while read -r command; do eval \"$command\"; printf '\\n= %s\\n' $?; done",
         )?;
         Some(GuestShell(Console::start(&guest)))
     }
@@ -110,11 +110,14 @@ impl GuestShell {
             let Some(line) = self.0.line() else {
                 panic!("the guest is gone in {command}");
             };
-            match line.strip_prefix("= ") {
-                Some("0") => return printed.join("\n"),
-                Some(status) => panic!("{command} ended with {status}: {printed:?}"),
-                None => printed.push(line),
-            }
+            let Some(status) = line.strip_prefix("= ") else {
+                printed.push(line);
+                continue;
+            };
+            assert_eq!(status, "0", "{command} printed {printed:?}");
+            // The status is on a line of its own, also behind a line without an end.
+            printed.pop_if(|last| last.is_empty());
+            return printed.join("\n");
         }
     }
 }
