@@ -207,6 +207,18 @@ fn open_files_are_worked_on() {
 }
 
 #[test]
+fn holes_are_not_searched_for_where_writes_are_collected() {
+    let harness = Harness::changed(|options| options.writeback = true);
+    let args = LseekIn {
+        fh: FH,
+        whence: 4,
+        ..LseekIn::default()
+    };
+    let seek = Operation::Lseek { args };
+    assert_eq!(harness.error(&seek), Errno::ENOSYS);
+}
+
+#[test]
 fn file_flags_are_ioctls_and_others_are_not_ours() {
     let harness = Harness::new();
     let ioctl = |cmd, data, out_size| Operation::Ioctl {

@@ -17,6 +17,7 @@ cases!("space":
     a_hole_must_keep_the_size [PunchHole],
     a_zeroed_range_reads_as_zeros [ZeroRange],
     data_and_holes_are_found [Holes],
+    what_was_just_written_is_no_hole,
     seeking_behind_the_end_is_enxio,
     blocks_are_counted,
     the_file_system_tells_its_size,
@@ -121,6 +122,20 @@ fn data_and_holes_are_found(p: &Place) {
         seek(&file, SeekFrom::Hole(8 * MIB + 5)),
         Ok(8 * MIB + 65_536)
     );
+}
+
+fn what_was_just_written_is_no_hole(p: &Place) {
+    let file = p.create("f", OFlags::RDWR, 0o644).unwrap();
+    pwrite(&file, &[1; 65_536], 0).unwrap();
+    assert_eq!(seek(&file, SeekFrom::Data(0)), Ok(0));
+    assert_eq!(seek(&file, SeekFrom::Data(5000)), Ok(5000));
+    assert_eq!(seek(&file, SeekFrom::Hole(0)), Ok(65_536));
+
+    rustix::fs::ftruncate(&file, 1 << 20).unwrap();
+    pwrite(&file, &[1; 65_536], 512 << 10).unwrap();
+    assert_eq!(seek(&file, SeekFrom::Data(512 << 10)), Ok(512 << 10));
+    let hole = seek(&file, SeekFrom::Hole(512 << 10)).unwrap();
+    assert!(hole >= (512 << 10) + 65_536, "a hole at {hole}");
 }
 
 fn seeking_behind_the_end_is_enxio(p: &Place) {

@@ -4,8 +4,8 @@ use super::put;
 use crate::fuse::serve::dispatch::Call;
 use crate::fuse::serve::exchange::Exchange;
 use crate::fuse::wire::{
-    CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FsyncFlags, FsyncIn, IoctlIn, IoctlOut,
-    LseekIn, LseekOut, ReadFlags, ReadIn, WriteFlags, WriteIn, WriteOut,
+    CopyFileRangeIn, CopyFileRangeOut, FallocateIn, FsyncFlags, FsyncIn, InitFlags, IoctlIn,
+    IoctlOut, LseekIn, LseekOut, ReadFlags, ReadIn, WriteFlags, WriteIn, WriteOut,
 };
 use sluice_vfs::{
     CopyRange, CopySide, Errno, FallocateMode, FileIoctl, FileIoctlReply, Fsx, HandleId, NodeId,
@@ -81,11 +81,17 @@ pub(in super::super) fn fallocate(call: &Call<'_>, args: &FallocateIn) -> Result
     Ok(())
 }
 
+/// A kernel that collects writes asks without sending them first: what it has not
+/// written yet would be a hole, and be lost to whoever copies. Told that nobody
+/// searches here, it takes a file for data as far as its own idea of the size.
 pub(in super::super) fn lseek(
     call: &Call<'_>,
     args: &LseekIn,
     sink: &mut dyn ReadSink,
 ) -> Result<()> {
+    if call.negotiated().has(InitFlags::WRITEBACK_CACHE) {
+        return Err(Errno::ENOSYS);
+    }
     let whence = match args.whence {
         2 => Whence::End,  // SEEK_END
         3 => Whence::Data, // SEEK_DATA
