@@ -69,4 +69,4 @@ mod service;
 mod slab;
 
 pub use export::{Export, ExportOptions, OpenError};
-pub use idmap::{IdMap, IdRange};
+pub use idmap::{Becomes, IdMap, IdRun};

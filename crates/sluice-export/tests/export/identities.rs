@@ -3,7 +3,7 @@
 use crate::harness::{RDWR, ROOT, Share, Terms, errno, name, require_root, skipped, user};
 use rustix::process::{getegid, geteuid, getgroups};
 use rustix::thread::capabilities;
-use sluice_export::{ExportOptions, IdMap, IdRange};
+use sluice_export::{Becomes, ExportOptions, IdMap, IdRun};
 use sluice_vfs::{
     Access, CreateArgs, Ctx, Device, Errno, FileType, NewNode, NodeId, OpenFlags, RenameFlags,
     SetAttr, SliceSource, WriteArgs, XattrFlags, XattrName,
@@ -317,15 +317,23 @@ fn set_id_bits_go_when_someone_unprivileged_changes_the_content() {
 #[test]
 fn ids_are_translated_both_ways() {
     require_root!();
-    let range = |peer, host| IdRange {
-        peer,
-        host,
-        count: 10,
+    let shifted = |peer, host| {
+        let run = |first, count, becomes| IdRun {
+            first,
+            count,
+            becomes,
+        };
+        let mut map = IdMap::default();
+        map.add_to_host(run(peer, 10, Becomes::From(host))).unwrap();
+        map.add_to_host(run(77, 1, Becomes::Refused)).unwrap();
+        map.add_to_peer(run(host, 10, Becomes::From(peer))).unwrap();
+        map.add_to_peer(run(77, 1, Becomes::Only(4))).unwrap();
+        map
     };
     let share = Share::on(Terms {
         options: ExportOptions {
-            uid_map: IdMap::new(vec![range(0, 0), range(1000, 5000)]),
-            gid_map: IdMap::new(vec![range(0, 0), range(2000, 6000)]),
+            uid_map: shifted(1000, 5000),
+            gid_map: shifted(2000, 6000),
             ..ExportOptions::default()
         },
         ..Terms::default()
@@ -342,13 +350,15 @@ fn ids_are_translated_both_ways() {
     let node = made.entry.node;
     let stat = share.s().setattr(&ROOT, node, None, &owner(1009)).unwrap();
     assert_eq!((stat.attr.uid, looks(&share, "f").0), (1009, 5009));
-    let outcome = share.s().setattr(&ROOT, node, None, &owner(1010));
-    assert_eq!(errno(outcome), Errno::EINVAL);
+    let outcome = share.s().setattr(&ROOT, node, None, &owner(77));
+    assert_eq!(errno(outcome), Errno::EPERM);
+    let stat = share.s().setattr(&ROOT, node, None, &owner(1010)).unwrap();
+    assert_eq!((stat.attr.uid, looks(&share, "f").0), (1010, 1010));
     let stranger = user(77, 2000, &[]);
     let outcome = share.create_as(&stranger, NodeId::ROOT, "g", RDWR);
-    assert_eq!(errno(outcome), Errno::EINVAL);
+    assert_eq!(errno(outcome), Errno::EPERM);
     chown(share.path("f"), Some(77), None).unwrap();
-    assert_eq!(share.attr(node).uid, 65_534);
+    assert_eq!(share.attr(node).uid, 4);
 }
 
 #[test]
