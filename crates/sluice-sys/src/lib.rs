@@ -6,6 +6,7 @@
 
 mod child;
 mod chmod;
+mod clone_process;
 mod close;
 mod dirent;
 mod file_flags;
@@ -15,11 +16,13 @@ mod group;
 mod inherited;
 mod limits;
 pub mod lock;
+mod mount_attr;
 mod thread_fs;
 mod xattr;
 
 pub use child::bind_child;
 pub use chmod::chmod_at_empty_path;
+pub use clone_process::{Cloned, NewNamespaces, clone_process};
 pub use close::close;
 pub use dirent::{Dirent, getdents};
 pub use file_flags::{file_flags, fsx, set_file_flags, set_fsx};
@@ -28,6 +31,7 @@ pub use fuse_device::clone_fuse_connection;
 pub use group::group_id;
 pub use inherited::duplicate_inherited;
 pub use limits::raise_nofile_limit;
+pub use mount_attr::{MountAttrs, set_mount_attrs};
 pub use thread_fs::unshare_thread_fs;
 pub use xattr::{XattrSet, getxattr_at, listxattr_at, removexattr_at, setxattr_at};
 

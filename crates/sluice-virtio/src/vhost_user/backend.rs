@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 pub struct Listener {
     socket: UnixListener,
     /// Removed with the listener.
-    _file: Option<SocketFile>,
+    file: Option<SocketFile>,
 }
 
 impl Listener {
@@ -37,8 +37,16 @@ impl Listener {
             }
             outcome => outcome,
         }?;
-        let _file = Some(SocketFile::find(path)?);
-        Ok(Listener { socket, _file })
+        let file = Some(SocketFile::find(path)?);
+        Ok(Listener { socket, file })
+    }
+
+    /// Leaves removing the socket's file to another process. Nothing here leads to
+    /// its directory any more.
+    pub fn leave_file(&mut self) {
+        if let Some(file) = self.file.take() {
+            file.leave();
+        }
     }
 
     /// Takes over a socket that listens already; anything else is an `InvalidInput`
@@ -49,8 +57,8 @@ impl Listener {
         if !is_unix || !sockopt::socket_acceptconn(&fd).unwrap_or(false) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let (socket, _file) = (fd.into(), None);
-        Ok(Listener { socket, _file })
+        let (socket, file) = (fd.into(), None);
+        Ok(Listener { socket, file })
     }
 
     fn accept(&self, stop: &Event) -> io::Result<Option<UnixStream>> {

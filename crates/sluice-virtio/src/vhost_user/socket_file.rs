@@ -14,6 +14,7 @@ pub(super) struct SocketFile {
     name: OsString,
     device: u64,
     inode: u64,
+    is_left: bool,
 }
 
 impl SocketFile {
@@ -32,7 +33,13 @@ impl SocketFile {
             name: name.to_owned(),
             device: st_dev,
             inode: st_ino,
+            is_left: false,
         })
+    }
+
+    /// Lets go of the place without removing the file.
+    pub(super) fn leave(mut self) {
+        self.is_left = true;
     }
 
     fn is_still_there(&self) -> bool {
@@ -43,7 +50,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if self.is_still_there() {
+        if !self.is_left && self.is_still_there() {
             let _ = rustix::fs::unlinkat(&self.directory, &self.name, AtFlags::empty());
         }
     }
