@@ -5,6 +5,7 @@
 //! - [`serve`] puts a service behind a virtio-fs device on a vhost-user socket.
 //! - [`mount`] puts a service under this machine's kernel through `/dev/fuse`.
 //! - [`sandbox`] boots throw-away guests with such devices.
+//! - [`isolation`] takes from a serving process what serving does not need.
 //! - [`layers`] are services over services.
 //! - [`share`] opens the host directory that both of them serve.
 //!
@@ -15,6 +16,7 @@
 pub mod cli;
 mod config;
 mod failure;
+pub mod isolation;
 pub mod layers;
 mod logging;
 pub mod mount;
@@ -24,6 +26,8 @@ pub mod serve;
 pub mod share;
 mod signals;
 mod timeout;
+mod translate;
 
 pub use failure::Failure;
 pub use timeout::Timeout;
+pub use translate::IdTranslation;

@@ -3,6 +3,7 @@
 use crate::failure::Failure;
 use crate::layers::xattr_map::{XattrMap, XattrMapped};
 use crate::timeout::Timeout;
+use crate::translate::{IdTranslation, id_map};
 use sluice_export::{Export, ExportOptions};
 use sluice_proto::fuse::serve::{CacheMode, Offer, ServeOptions};
 use sluice_vfs::FileService;
@@ -42,6 +43,10 @@ pub struct SharePolicy {
     pub posix_acl: Offer,
     /// What a client makes gets the security label that it sends.
     pub security_label: Offer,
+    /// User ids that are others on the host.
+    pub translate_uid: Vec<IdTranslation>,
+    /// The same for groups.
+    pub translate_gid: Vec<IdTranslation>,
 }
 
 /// Where advisory locks (POSIX and flock) are kept.
@@ -82,6 +87,8 @@ impl Default for SharePolicy {
             xattr_map: None,
             posix_acl: Offer::Never,
             security_label: Offer::Never,
+            translate_uid: Vec::new(),
+            translate_gid: Vec::new(),
         }
     }
 }
@@ -101,6 +108,17 @@ impl SharePolicy {
         ] {
             if offer != Offer::Never && !self.xattr {
                 return Err(format!("{what} need extended attributes"));
+            }
+        }
+        for (option, ids) in [
+            ("--translate-uid", &self.translate_uid),
+            ("--translate-gid", &self.translate_gid),
+        ] {
+            id_map(ids).map_err(|why| format!("{option}: {why}"))?;
+            if !ids.is_empty() && self.posix_acl != Offer::Never {
+                return Err(format!(
+                    "{option} does not reach the ids in POSIX ACLs: give them up"
+                ));
             }
         }
         if let Some(map) = &self.xattr_map {
@@ -146,13 +164,15 @@ impl SharePolicy {
         })
     }
 
-    fn export_options(&self) -> ExportOptions {
-        ExportOptions {
+    fn export_options(&self) -> Result<ExportOptions, String> {
+        Ok(ExportOptions {
+            uid_map: id_map(&self.translate_uid)?,
+            gid_map: id_map(&self.translate_gid)?,
             read_only: self.read_only,
             writeback: self.writeback,
             preserve_noatime: self.preserve_noatime,
             ..ExportOptions::default()
-        }
+        })
     }
 }
 
@@ -170,7 +190,7 @@ pub fn open(dir: &Path, policy: &SharePolicy) -> Result<Arc<dyn FileService>, Fa
         tracing::debug!(%error, "cannot raise the limit of open files");
     }
     check_directory(dir)?;
-    let export = Export::open(dir, policy.export_options())
+    let export = Export::open(dir, policy.export_options().map_err(Failure::new)?)
         .map_err(|error| Failure::new(format!("cannot serve '{}': {error}", dir.display())))?;
     Ok(match &policy.xattr_map {
         Some(map) => Arc::new(XattrMapped::new(Arc::new(export), map.clone())),

@@ -1,21 +1,30 @@
 //! Signals that ask a command to end.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::{Handle, Signals};
+use std::ffi::c_int;
 use std::io;
 use std::thread::JoinHandle;
 
-/// Calls a function for every SIGINT, SIGTERM and SIGHUP, on a thread of its
-/// own, until dropped.
-pub(crate) struct OnEndSignal {
-    handle: Handle,
-    thread: Option<JoinHandle<()>>,
-}
+/// Users, terminals and service managers.
+pub(crate) const FROM_USERS: &[c_int] = &[SIGINT, SIGTERM, SIGHUP];
 
-impl OnEndSignal {
-    /// Starts listening. `act` is told how many such signals came before.
-    pub(crate) fn new(act: impl Fn(usize) + Send + 'static) -> io::Result<Self> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+/// A process of this program that others send theirs to.
+pub(crate) const FROM_OUTSIDE: &[c_int] = &[SIGUSR1];
+
+/// Such signals, which no longer end the process and wait until somebody acts on
+/// them.
+pub(crate) struct EndSignals(Signals);
+
+impl EndSignals {
+    pub(crate) fn register(signals: &[c_int]) -> io::Result<Self> {
+        Signals::new(signals).map(EndSignals)
+    }
+
+    /// Calls `act` for every one, on a thread of its own. It is told how many
+    /// such signals came before.
+    pub(crate) fn act(self, act: impl Fn(usize) + Send + 'static) -> io::Result<OnEndSignal> {
+        let EndSignals(mut signals) = self;
         let handle = signals.handle();
         let thread = std::thread::Builder::new()
             .name("signals".into())
@@ -24,6 +33,19 @@ impl OnEndSignal {
             handle,
             thread: Some(thread),
         })
+    }
+}
+
+/// Calls a function for every such signal until dropped.
+pub(crate) struct OnEndSignal {
+    handle: Handle,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl OnEndSignal {
+    /// Registers those of users, and acts.
+    pub(crate) fn new(act: impl Fn(usize) + Send + 'static) -> io::Result<Self> {
+        EndSignals::register(FROM_USERS)?.act(act)
     }
 }
 

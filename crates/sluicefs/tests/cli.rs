@@ -82,6 +82,62 @@ fn a_bad_command_line_is_one_line_and_status_2() {
             ],
             "'--tga'",
         ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--sandbox", "jail"],
+            "'jail'",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--seccomp", "maybe"],
+            "'maybe'",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--modcaps", "+fly"],
+            "no capability 'fly'",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--uid-map", ":0:1:"],
+            "expected :INSIDE:OUTSIDE:COUNT:",
+        ),
+        (
+            &[
+                "serve",
+                "/",
+                "--virtiofs",
+                "s",
+                "--uid-map=:0:1:1:",
+                "--sandbox=none",
+            ],
+            "need --sandbox namespace",
+        ),
+        (
+            &[
+                "serve",
+                "/",
+                "--virtiofs",
+                "s",
+                "--sandbox=chroot",
+                "--and",
+                "/",
+                "--virtiofs",
+                "t",
+            ],
+            "for one share",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--translate-uid", "map:0"],
+            "expected map:GUEST:HOST:COUNT",
+        ),
+        (
+            &[
+                "serve",
+                "/",
+                "--virtiofs",
+                "s",
+                "--translate-uid=map:0:1:1",
+                "--posix-acl",
+            ],
+            "POSIX ACLs",
+        ),
         (&["serve", "/", "--config", "f"], "'--config <FILE>'"),
         (&["mount", "/mnt"], "--export <DIR>"),
         (&["mount", "--export", "/"], "<MNT>"),

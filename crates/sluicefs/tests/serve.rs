@@ -2,46 +2,26 @@
 
 mod common;
 
+use common::serving::{connect, directory, start, started};
 use common::{Daemon, PATIENCE, run, skip, sluice, status_and_line, text};
 use rustix::process::Signal;
-use sluice_virtio::driver::{Driver, Options};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-/// A running server; its line was there.
-fn start(dir: &Path, socket: &Path, more: &[&str]) -> Daemon {
-    let arguments = [&["serve", text(dir), "--virtiofs", text(socket)], more].concat();
-    started(sluice(&arguments), dir, socket)
-}
-
-fn started(mut command: Command, dir: &Path, socket: &Path) -> Daemon {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
-    let expected = format!(
-        "sluice: serving {} as virtio-fs tag sluice on {}\n",
-        dir.display(),
-        socket.display()
-    );
-    assert_eq!(line, expected);
-    child.stderr = Some(stderr.into_inner());
-    Daemon(child)
-}
-
-fn connect(socket: &Path) -> Driver {
-    Driver::connect(socket, Options::default()).unwrap()
-}
-
-fn directory() -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::tempdir().unwrap();
-    let socket = dir.path().join("socket");
-    (dir, socket)
+/// The process that serves ends with the one that was started, a moment later.
+fn wait_until_refused(socket: &Path) {
+    let started = Instant::now();
+    while UnixStream::connect(socket).is_ok() {
+        assert!(started.elapsed() < PATIENCE, "it goes on serving");
+        std::thread::yield_now();
+    }
+    assert!(socket.exists());
 }
 
 #[test]
@@ -93,7 +73,7 @@ fn a_socket_left_by_a_killed_server_is_replaced() {
     let mut killed = start(dir.path(), &socket, &[]);
     killed.0.kill().unwrap();
     killed.0.wait().unwrap();
-    assert!(socket.exists());
+    wait_until_refused(&socket);
     let mut server = start(dir.path(), &socket, &[]);
     connect(&socket);
     server.signal(Signal::TERM);

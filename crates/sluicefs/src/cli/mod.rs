@@ -7,6 +7,7 @@
 //! exits with what the guest's command did, and `virtiofsd` as virtiofsd does.
 
 mod docs;
+mod isolation_args;
 mod legacy;
 mod mount;
 mod run;

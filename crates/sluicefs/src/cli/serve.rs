@@ -1,9 +1,11 @@
 //! `sluice serve`.
 
+use super::isolation_args::IsolationArgs;
 use super::share_args::ShareArgs;
 use super::usage::one_line;
 use crate::config::ConfigFile;
 use crate::failure::Failure;
+use crate::isolation::IsolationOptions;
 use crate::serve::{self, Endpoint, Lifetime, ServeConfig, ServedShare, Tag};
 use clap::{Args, Parser};
 use sluice_crew::Polling;
@@ -43,6 +45,9 @@ pub struct ServeArgs {
         exclusive = true
     )]
     config: Option<PathBuf>,
+
+    #[command(flatten)]
+    isolation: IsolationArgs,
 }
 
 const USAGE: &str = "\
@@ -63,7 +68,8 @@ Each share has its own socket, options, threads and limits: what a guest does to
 one is not felt on another.
 
 Configuration file:
-  TOML, with a table [[share]] for each share. Keys are the long options above
+  TOML, with a table [[share]] for each share, and one [isolation] for the options
+  about that, which are the whole process's. Keys are the long options above
   without dashes in front, and \"dir\". A switch is true or false. A key that is
   not known is an error; errors name file, line and column, and the exit status
   is then 2.
@@ -75,7 +81,23 @@ Configuration file:
     dir = \"/srv/data\"
     virtiofs = \"/run/data.sock\"
     cache = \"always\"
-    read-only = true";
+    read-only = true
+    [isolation]
+    seccomp = \"log\"
+
+Isolation:
+  Before it serves, the process gives up, for good, what serving does not need. It
+  may only open, make, rename and remove what lies beneath its shares (Landlock);
+  it makes no other system calls than serving does (seccomp); of root's
+  capabilities it keeps CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SETGID, SETUID, MKNOD,
+  SETFCAP and LINUX_IMMUTABLE; and in a sandbox it sees nothing else in the first
+  place. With --sandbox=namespace a second process, outside, waits for it and cleans
+  up. An ordinary user's has a user name space with that user alone in it: files of
+  others look like nobody's.
+  --modcaps=+sys_admin lets guests set trusted.* attributes.
+  --modcaps=+dac_read_search finds files by handle, so that guests keep those that
+  the host moves; but who takes the process over finds all others of the same file
+  system, too.";
 
 /// A share, as options say it.
 #[derive(Clone, Debug, Args)]
@@ -114,17 +136,24 @@ impl ServeArgs {
     pub(super) fn check(&self) -> Result<(), String> {
         match self.config {
             Some(_) => Ok(()), // checked when it is read
-            None => self.flagged().map(drop),
+            None => self.isolation.options().check(self.flagged()?.len()),
         }
     }
 
     pub(super) fn run(self) -> Result<(), Failure> {
-        let shares = match &self.config {
+        let (shares, isolation) = match &self.config {
             Some(path) => configured(path)?,
-            None => self.flagged().map_err(Failure::misuse)?,
+            None => {
+                let shares = self.flagged().map_err(Failure::misuse)?;
+                (shares, self.isolation.options())
+            }
         };
-        let lifetime = Lifetime::UntilAsked;
-        serve::run(&ServeConfig { shares, lifetime }).map(drop)
+        let config = ServeConfig {
+            shares,
+            lifetime: Lifetime::UntilAsked,
+            isolation,
+        };
+        serve::run(&config).map(drop)
     }
 
     /// The shares that the command line names.
@@ -143,18 +172,23 @@ impl ServeArgs {
     }
 }
 
-/// The shares that a file names.
-fn configured(path: &Path) -> Result<Vec<ServedShare>, Failure> {
+/// The shares that a file names, and how the process is to be isolated.
+fn configured(path: &Path) -> Result<(Vec<ServedShare>, IsolationOptions), Failure> {
     let file = ConfigFile::read(path)?;
     let mut shares = Vec::new();
-    for section in file.sections("share")? {
+    for section in file.sections("share", "isolation")? {
         let refuse = |why: String| file.misuse(&section, &why);
         let share = ShareEntry::share(&section.options).map_err(refuse)?;
         share.policy.check().map_err(refuse)?;
         shares.push(share);
         serve::check_endpoints(&shares).map_err(refuse)?;
     }
-    Ok(shares)
+    let section = file.table("isolation")?;
+    let isolation = IsolationArgs::options(&section.options);
+    isolation
+        .check(shares.len())
+        .map_err(|why| file.misuse(&section, &why))?;
+    Ok((shares, isolation))
 }
 
 impl ShareEntry {

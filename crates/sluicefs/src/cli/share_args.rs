@@ -3,6 +3,7 @@
 use crate::layers::xattr_map::XattrMap;
 use crate::share::{LockPlace, SharePolicy};
 use crate::timeout::Timeout;
+use crate::translate::IdTranslation;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sluice_proto::fuse::serve::{CacheMode, Offer};
@@ -89,6 +90,18 @@ pub(super) struct ShareArgs {
         default_value = "never", default_missing_value = "auto",
         num_args = 0..=1, require_equals = true)]
     security_label: Offer,
+
+    /// Translate user ids between guest and host (may be repeated):
+    /// map:GUEST:HOST:COUNT both ways, guest:GUEST:HOST:COUNT,
+    /// host:HOST:GUEST:COUNT, squash-guest:GUEST:HOST:COUNT and
+    /// squash-host:HOST:GUEST:COUNT to one id, forbid-guest:GUEST:COUNT; all
+    /// others stay as they are. Not with POSIX ACLs
+    #[arg(long, value_name = "HOW:FROM:TO:COUNT")]
+    translate_uid: Vec<IdTranslation>,
+
+    /// The same for group ids
+    #[arg(long, value_name = "HOW:FROM:TO:COUNT")]
+    translate_gid: Vec<IdTranslation>,
 }
 
 impl ShareArgs {
@@ -109,6 +122,8 @@ impl ShareArgs {
             xattr_map: self.xattrmap.clone(),
             posix_acl: self.posix_acl,
             security_label: self.security_label,
+            translate_uid: self.translate_uid.clone(),
+            translate_gid: self.translate_gid.clone(),
         }
     }
 }
@@ -178,6 +193,8 @@ mod tests {
             "--xattrmap=:map:trusted.:user.virtiofs.:",
             "--posix-acl",
             "--security-label=always",
+            "--translate-uid=map:0:1000:1",
+            "--translate-gid=squash-guest:0:1000:5",
         ]);
         let expected = SharePolicy {
             cache: CacheMode::Always,
@@ -194,6 +211,8 @@ mod tests {
             xattr_map: ":map:trusted.:user.virtiofs.:".parse().ok(),
             posix_acl: Offer::Auto,
             security_label: Offer::Always,
+            translate_uid: vec!["map:0:1000:1".parse().unwrap()],
+            translate_gid: vec!["squash-guest:0:1000:5".parse().unwrap()],
         };
         assert_eq!(given, expected);
         assert!(!policy(&["--no-xattr"]).xattr);

@@ -47,13 +47,26 @@ impl<'a> ConfigFile<'a> {
         Ok(ConfigFile { path, text })
     }
 
-    /// The options in each table `[[name]]`, of which there must be one; nothing
-    /// else may be in the file.
+    /// The options in each table `[[name]]`, of which there must be one. Beside
+    /// them there may only be the table `[beside]`.
     ///
     /// # Errors
     /// A misuse, with the place of what is wrong.
-    pub(crate) fn sections<T: Args>(&self, name: &str) -> Result<Vec<Section<T>>, Failure> {
-        self.try_sections(name).map_err(|wrong| self.refuse(&wrong))
+    pub(crate) fn sections<T: Args>(
+        &self,
+        name: &str,
+        beside: &str,
+    ) -> Result<Vec<Section<T>>, Failure> {
+        self.try_sections(name, beside)
+            .map_err(|wrong| self.refuse(&wrong))
+    }
+
+    /// The options in the table `[name]`, which is empty unless it is there.
+    ///
+    /// # Errors
+    /// A misuse, with the place of what is wrong.
+    pub(crate) fn table<T: Args>(&self, name: &str) -> Result<Section<T>, Failure> {
+        self.try_table(name).map_err(|wrong| self.refuse(&wrong))
     }
 
     /// Why `section` makes no sense as a whole.
@@ -64,13 +77,32 @@ impl<'a> ConfigFile<'a> {
         })
     }
 
-    fn try_sections<T: Args>(&self, name: &str) -> Result<Vec<Section<T>>, Wrong> {
-        let document = DeTable::parse(&self.text).map_err(|error| Wrong {
+    fn document(&self) -> Result<Spanned<DeTable<'_>>, Wrong> {
+        DeTable::parse(&self.text).map_err(|error| Wrong {
             what: error.message().to_owned(),
             span: error.span().unwrap_or_default(),
-        })?;
+        })
+    }
+
+    fn try_table<T: Args>(&self, name: &str) -> Result<Section<T>, Wrong> {
+        let document = self.document()?;
+        let empty = DeTable::new();
+        section(match document.get_ref().get(name) {
+            None => Spanned::new(0..0, &empty),
+            Some(value) => match value.get_ref() {
+                DeValue::Table(table) => Spanned::new(value.span(), table),
+                _ => return Err(Wrong::at(value, format!("[{name}] is a table"))),
+            },
+        })
+    }
+
+    fn try_sections<T: Args>(&self, name: &str, beside: &str) -> Result<Vec<Section<T>>, Wrong> {
+        let document = self.document()?;
         let mut sections = Vec::new();
         for (key, value) in document.get_ref() {
+            if key.get_ref() == beside {
+                continue;
+            }
             if key.get_ref() != name {
                 let what = format!(
                     "unknown key '{}': shares are tables [[{name}]]",

@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<Vec<Section<ShareEntry>>, String> {
         path: Path::new("f"),
         text: text.to_owned(),
     };
-    file.sections("share").map_err(|failure| {
+    file.sections("share", "isolation").map_err(|failure| {
         assert_eq!(failure.status(), 2);
         failure.to_string()
     })
@@ -92,4 +92,34 @@ fn what_is_wrong_has_a_place() {
         let error = parse(text).unwrap_err();
         assert!(error.starts_with(expected), "{text}: {error}");
     }
+}
+
+#[test]
+fn a_table_beside_the_shares_may_be_left_out() {
+    #[derive(Debug, Args)]
+    struct Beside {
+        #[arg(long, default_value = "kill")]
+        seccomp: String,
+    }
+    let table = |text: &str| {
+        let file = ConfigFile {
+            path: Path::new("f"),
+            text: format!("{SHARE}{text}"),
+        };
+        let shares: Vec<Section<ShareEntry>> = file.sections("share", "isolation").unwrap();
+        assert_eq!(shares.len(), 1);
+        let table: Result<Section<Beside>, _> = file.table("isolation");
+        table
+            .map(|section| section.options.seccomp)
+            .map_err(|failure| failure.to_string())
+    };
+    assert_eq!(table("").unwrap(), "kill");
+    assert_eq!(table("[isolation]\nseccomp = 'log'").unwrap(), "log");
+    let unknown = table("[isolation]\nseecomp = 'log'").unwrap_err();
+    assert!(
+        unknown.starts_with("f:5:1: unknown key 'seecomp'"),
+        "{unknown}"
+    );
+    let list = table("[[isolation]]\nseccomp = 'log'").unwrap_err();
+    assert!(list.contains("[isolation] is a table"), "{list}");
 }

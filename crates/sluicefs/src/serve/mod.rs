@@ -17,9 +17,10 @@ mod socket;
 mod tag;
 
 use crate::failure::{Failure, system_words};
+use crate::isolation::{self, Entered, IsolationOptions, Notify, SharePlace};
 use crate::logging;
 use crate::share::{self, SharePolicy};
-use crate::signals::OnEndSignal;
+use crate::signals::{EndSignals, OnEndSignal};
 use device::FsDevice;
 use pid_file::PidFile;
 use sluice_crew::Polling;
@@ -46,6 +47,8 @@ pub struct ServeConfig {
     pub shares: Vec<ServedShare>,
     /// When serving is over.
     pub lifetime: Lifetime,
+    /// What the process takes from itself before it serves.
+    pub isolation: IsolationOptions,
 }
 
 /// A host directory on a socket.
@@ -96,23 +99,39 @@ pub enum Ended {
 /// Serves until SIGTERM, SIGINT or SIGHUP: then the request that each ring is
 /// working on is finished. A second signal ends the process at once.
 ///
+/// To be called with no other thread running. It may go on in another process,
+/// while this one waits for it and exits with its status.
+///
 /// # Errors
-/// A directory or socket that cannot be had; then nothing is served at all.
+/// A directory, socket or isolation that cannot be had; then nothing is served
+/// at all.
 pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
-    let (ends, end) = channel();
-    let on_signal = ends.clone();
-    let _signals = OnEndSignal::new(move |earlier| {
-        if earlier > 0 {
-            std::process::exit(1);
+    let shares = &config.shares;
+    let mut listening = listen_all(shares)?;
+    let places: Vec<SharePlace> = shares.iter().map(ServedShare::place).collect();
+    let inside = match isolation::enter(&config.isolation, &places)? {
+        Entered::Inside(inside) => inside,
+        Entered::Outside(status) => {
+            drop(listening);
+            std::process::exit(status.into());
         }
-        let _ = on_signal.send(End::Asked);
-    })
-    .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
+    };
+    if inside.has_outside() {
+        listening.iter_mut().for_each(Listening::leave_file);
+    }
+    // They wait until all is locked: a thread that was started before is not.
+    let signals = inside
+        .end_signals()
+        .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
+    let devices = open_all(shares, inside.dirs())?;
+    let mut notify = inside.lock_in()?;
 
-    let serving = start_all(config, &ends)?;
-    announce(config);
+    let (ends, end) = channel();
+    let _signals = end_on(signals, ends.clone())?;
+    let serving = start_all(devices, listening, config.lifetime, &ends)?;
+    announce(config, &mut notify);
     let why = end.recv();
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    notify.stopping();
     stop_all(serving);
     match why {
         Ok(End::Asked) => Ok(Ended::Asked),
@@ -123,28 +142,61 @@ pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
     }
 }
 
-/// Nothing is served before all of it can be.
-fn start_all(config: &ServeConfig, ends: &Sender<End>) -> Result<Vec<Serving>, Failure> {
-    let shares = &config.shares;
+impl ServedShare {
+    fn place(&self) -> SharePlace {
+        SharePlace {
+            dir: self.dir.clone(),
+            read_only: self.policy.read_only,
+            socket: self.endpoint.path().map(Path::to_owned),
+        }
+    }
+}
+
+/// Nothing listens before every directory is known to be there.
+fn listen_all(shares: &[ServedShare]) -> Result<Vec<Listening>, Failure> {
     for share in shares {
         share::check_directory(&share.dir)?;
     }
     let listen = |share: &ServedShare| share.endpoint.listen();
-    let listening: Vec<Listening> = shares.iter().map(listen).collect::<Result<_, _>>()?;
-    let device = |share: &ServedShare| {
-        let service = share::open(&share.dir, &share.policy)?;
+    shares.iter().map(listen).collect()
+}
+
+/// The devices of the shares, which this process sees at `dirs`.
+fn open_all(shares: &[ServedShare], dirs: &[PathBuf]) -> Result<Vec<FsDevice>, Failure> {
+    let device = |(share, dir): (&ServedShare, &PathBuf)| {
+        let service = share::open(dir, &share.policy)?;
         let options = share.policy.fuse_options();
         Ok(FsDevice::new(service, &share.tag, options, share.poll))
     };
-    let devices: Vec<FsDevice> = shares.iter().map(device).collect::<Result<_, Failure>>()?;
+    shares.iter().zip(dirs).map(device).collect()
+}
+
+fn start_all(
+    devices: Vec<FsDevice>,
+    listening: Vec<Listening>,
+    lifetime: Lifetime,
+    ends: &Sender<End>,
+) -> Result<Vec<Serving>, Failure> {
     let start = |(device, listening)| {
-        let after = after_connection(config.lifetime, ends.clone());
+        let after = after_connection(lifetime, ends.clone());
         Serving::start_device(device, listening, after)
     };
     devices.into_iter().zip(listening).map(start).collect()
 }
 
-fn announce(config: &ServeConfig) {
+fn end_on(signals: EndSignals, ends: Sender<End>) -> Result<OnEndSignal, Failure> {
+    let act = move |earlier| {
+        if earlier > 0 {
+            std::process::exit(1);
+        }
+        let _ = ends.send(End::Asked);
+    };
+    signals
+        .act(act)
+        .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
+}
+
+fn announce(config: &ServeConfig, notify: &mut Notify) {
     match config.lifetime {
         Lifetime::UntilAsked => {
             for share in &config.shares {
@@ -159,8 +211,7 @@ fn announce(config: &ServeConfig) {
         // What monitors and scripts wait for.
         Lifetime::OneConnection => tracing::info!("Waiting for vhost-user socket connection..."),
     }
-    // Not being started by systemd is no error.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    notify.ready();
 }
 
 /// Asks all before it waits for any.

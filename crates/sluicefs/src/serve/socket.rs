@@ -46,7 +46,23 @@ pub(super) struct Listening {
     pub(super) pid_file: Option<PidFile>,
 }
 
+impl Listening {
+    /// Leaves removing the socket's file to another process, and closes what
+    /// leads there.
+    pub(super) fn leave_file(&mut self) {
+        self.listener.leave_file();
+    }
+}
+
 impl Endpoint {
+    /// The file of the socket, if it is made for this.
+    pub(super) fn path(&self) -> Option<&Path> {
+        match self {
+            Endpoint::Path(path) | Endpoint::Private { path, .. } => Some(path),
+            Endpoint::Inherited(_) => None,
+        }
+    }
+
     /// Listens there.
     pub(super) fn listen(&self) -> Result<Listening, Failure> {
         let (listener, pid_file) = match self {

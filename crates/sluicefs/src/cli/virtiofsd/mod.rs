@@ -2,12 +2,15 @@
 //! the options, files, messages and exit statuses of virtiofsd 1.14, which
 //! libvirt, Kata, Incus, virtme-ng and others count on.
 
+use super::isolation_args::IsolationArgs;
 use super::share_args::{cache_mode, lock_place, offer};
 use crate::failure::Failure;
+use crate::isolation::IsolationOptions;
 use crate::layers::xattr_map::XattrMap;
 use crate::logging::{self, Destination};
 use crate::serve::{self, Ended, Endpoint, Lifetime, ServeConfig, ServedShare, Tag};
 use crate::share::{LockPlace, SharePolicy};
+use crate::translate::IdTranslation;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use rustix::fs::Gid;
@@ -105,6 +108,18 @@ pub struct VirtiofsdArgs {
     #[arg(long, overrides_with = "readdirplus")]
     no_readdirplus: bool,
 
+    /// Translate user ids between guest and host (may be repeated):
+    /// map:GUEST:HOST:COUNT both ways, guest:GUEST:HOST:COUNT,
+    /// host:HOST:GUEST:COUNT, squash-guest:GUEST:HOST:COUNT and
+    /// squash-host:HOST:GUEST:COUNT to one id, forbid-guest:GUEST:COUNT; all
+    /// others stay as they are. Not with POSIX ACLs
+    #[arg(long, value_name = "HOW:FROM:TO:COUNT")]
+    translate_uid: Vec<IdTranslation>,
+
+    /// The same for group ids
+    #[arg(long, value_name = "HOW:FROM:TO:COUNT")]
+    translate_gid: Vec<IdTranslation>,
+
     /// Fail where O_NOATIME is refused, instead of opening without it
     #[arg(long)]
     preserve_noatime: bool,
@@ -135,13 +150,14 @@ pub struct VirtiofsdArgs {
     #[arg(long)]
     print_capabilities: bool,
 
-    /// How to isolate this process
-    #[arg(long, value_name = "MODE", default_value = "none", value_parser = ["none"])]
-    sandbox: String,
+    /// Whether to keep the right to open files by handle, so that the guest keeps
+    /// those that the host moves. Descriptors are bounded anyway
+    #[arg(long, value_name = "WHEN", default_value = "prefer",
+        value_parser = ["never", "prefer", "fallback"])]
+    inode_file_handles: String,
 
-    /// What a forbidden system call leads to
-    #[arg(long, value_name = "ACTION", default_value = "none", value_parser = ["none"])]
-    seccomp: String,
+    #[command(flatten)]
+    isolation: IsolationArgs,
 
     #[command(flatten)]
     accepted: Accepted,
@@ -154,11 +170,6 @@ struct Accepted {
     /// Each queue has a thread of its own, and others stand by
     #[arg(long, value_name = "N")]
     thread_pool_size: Option<u32>,
-
-    /// Handles are used where they can be, and descriptors are bounded anyway
-    #[arg(long, value_name = "WHEN", default_value = "prefer",
-        value_parser = ["never", "prefer", "fallback"])]
-    inode_file_handles: String,
 
     /// Set-id bits are always cleared as Linux does it
     #[arg(long, overrides_with = "no_killpriv_v2")]
@@ -231,6 +242,7 @@ const FEATURES: [&str; 3] = [
 impl VirtiofsdArgs {
     /// What the definitions alone cannot say about a command line.
     pub(super) fn check(&self) -> Result<(), String> {
+        self.isolation().check(1)?;
         self.policy().check()
     }
 
@@ -253,11 +265,21 @@ impl VirtiofsdArgs {
         let config = ServeConfig {
             shares: vec![self.share()?],
             lifetime: Lifetime::OneConnection,
+            isolation: self.isolation(),
         };
         match serve::run(&config)? {
             Ended::ClientGone => Ok(ExitCode::SUCCESS),
             Ended::Asked => Ok(ExitCode::FAILURE),
         }
+    }
+
+    /// virtiofsd, too, keeps what opens files by handle.
+    fn isolation(&self) -> IsolationOptions {
+        let mut options = self.isolation.options();
+        if self.inode_file_handles != "never" {
+            options.capabilities.keep_handles();
+        }
+        options
     }
 
     fn share(&self) -> Result<ServedShare, Failure> {
@@ -301,6 +323,8 @@ impl VirtiofsdArgs {
             xattr_map: self.xattrmap.clone(),
             posix_acl: self.posix_acl,
             security_label: self.security_label,
+            translate_uid: self.translate_uid.clone(),
+            translate_gid: self.translate_gid.clone(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::cli::legacy::spelled_out;
+use crate::isolation::{Sandbox, SeccompMode};
 use clap::Parser;
 
 #[derive(Debug, Parser)]
@@ -102,6 +103,45 @@ fn kata() {
         );
         assert_eq!(share(&line).policy, usual());
     }
+}
+
+#[test]
+fn isolation_is_virtiofsds() {
+    let isolation =
+        |line: &str| parse(&format!("--fd=3 --shared-dir=D {line}")).map(|it| it.isolation());
+    let usual = isolation("").unwrap();
+    assert_eq!(
+        (usual.sandbox, usual.seccomp),
+        (Sandbox::Namespace, SeccompMode::Kill)
+    );
+    let changes = |text: &str| text.parse().unwrap();
+    assert_eq!(usual.capabilities, changes("+dac_read_search"));
+    for (line, capabilities) in [
+        (
+            "--inode-file-handles=never --modcaps=+sys_admin",
+            "+sys_admin",
+        ),
+        (
+            "--inode-file-handles=fallback --modcaps=-mknod",
+            "-mknod:+dac_read_search",
+        ),
+    ] {
+        assert_eq!(isolation(line).unwrap().capabilities, changes(capabilities));
+    }
+    let none = isolation("--sandbox none --seccomp=none").unwrap();
+    assert_eq!(
+        (none.sandbox, none.seccomp),
+        (Sandbox::None, SeccompMode::None)
+    );
+    let mapped = isolation("--uid-map :0:100000:65536: --gid-map :0:100000:65536:").unwrap();
+    assert_eq!((mapped.uid_map.len(), mapped.gid_map.len()), (1, 1));
+    let share =
+        share("--fd 3 --shared-dir D --translate-uid map:0:1000:1 --translate-gid=host:5:6:1");
+    assert_eq!(
+        share.policy.translate_uid,
+        ["map:0:1000:1".parse().unwrap()]
+    );
+    assert_eq!(share.policy.translate_gid, ["host:5:6:1".parse().unwrap()]);
 }
 
 #[test]
