@@ -43,7 +43,8 @@ impl Answer {
 const KERNEL: Ctx<'static> = Ctx::new(Caller::ROOT);
 
 impl<T: FuseTransport> FuseClient<T> {
-    /// Sends INIT, offering everything that the protocol has.
+    /// Sends INIT, offering everything that the protocol has but to do without
+    /// opening.
     pub(super) fn start(transport: T, events: Arc<dyn EventSink>) -> Result<Self> {
         let mut client = FuseClient {
             transport,
@@ -52,7 +53,8 @@ impl<T: FuseTransport> FuseClient<T> {
             dirs: Mutex::default(),
             waits: Arc::new(Waits::new(events)),
         };
-        let offered = InitFlags::all().bits();
+        let opens = InitFlags::NO_OPEN_SUPPORT | InitFlags::NO_OPENDIR_SUPPORT;
+        let offered = (InitFlags::all() - opens).bits();
         let args = InitIn {
             major: MAJOR,
             minor: MINOR,

@@ -23,7 +23,7 @@ mod transport;
 mod waits;
 
 pub use client::FuseClient;
-pub use ring::RingConnector;
+pub use ring::{DaemonConnector, RingConnector};
 pub use transport::{Connector, Done, FuseTransport, InProcessConnector, Message};
 
 use sluice_vfs::{AttachOptions, Attached, FileService, Result};

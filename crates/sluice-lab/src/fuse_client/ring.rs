@@ -3,6 +3,7 @@
 use super::transport::{Connector, Done, FuseTransport, Message};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
+use rustix::process::{Pid, Signal, kill_process};
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_proto::fuse::wire::{
     Dialect, GetattrIn, Operation, OutHeader, ROOT_ID, Reply, RequestHead, encode_request,
@@ -11,6 +12,9 @@ use sluice_vfs::{AttachOptions, FileService, Result};
 use sluice_virtio::driver::{Driver, DriverError, DriverQueue, Options, Token};
 use sluicefs::serve::{Serving, Tag};
 use std::collections::{HashMap, VecDeque};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
@@ -45,6 +49,56 @@ impl Connector for RingConnector {
     }
 }
 
+/// `sluice serve`, a process for each device.
+pub struct DaemonConnector {
+    program: PathBuf,
+    share: PathBuf,
+    options: Vec<String>,
+}
+
+impl DaemonConnector {
+    /// Processes of `program` that serve `share` with these options.
+    pub fn new(program: PathBuf, share: PathBuf, options: Vec<String>) -> Self {
+        DaemonConnector {
+            program,
+            share,
+            options,
+        }
+    }
+}
+
+impl Connector for DaemonConnector {
+    type Transport = Ring;
+
+    /// Peer and limits are the device's own affair.
+    fn connect(&self, _: AttachOptions<'_>) -> Result<Ring> {
+        Ring::start_process(self).map_err(|error| {
+            panic!("no device: {error}");
+        })
+    }
+}
+
+/// What a driver talks to; it ends when this is dropped.
+enum Device {
+    Here(#[expect(dead_code, reason = "serves until dropped")] Serving),
+    Process(Child),
+}
+
+impl Drop for Device {
+    /// A process must end as if it had been asked to, not by what it did.
+    fn drop(&mut self) {
+        let Device::Process(process) = self else {
+            return;
+        };
+        let pid = Pid::from_child(process);
+        kill_process(pid, Signal::TERM).expect("it was not waited for");
+        let status = process.wait().expect("it is a child");
+        if !status.success() && !thread::panicking() {
+            panic!("sluice serve ended with {status}");
+        }
+    }
+}
+
 /// A device, its driver, and the thread that works the rings.
 pub struct Ring {
     jobs: Option<Sender<Job>>,
@@ -52,7 +106,7 @@ pub struct Ring {
     worker: Option<JoinHandle<()>>,
     // Dropped in this order: the driver leaves before the device ends.
     _driver: Driver,
-    _serving: Serving,
+    _device: Device,
     _dir: TempDir,
 }
 
@@ -65,7 +119,47 @@ impl Ring {
         let socket = dir.path().join("socket");
         let tag: Tag = "conformance".parse()?;
         let serving = Serving::start(service, &socket, &tag, options)?;
-        let mut driver = Driver::connect(&socket, Options::default())?;
+        Ring::over(Device::Here(serving), &socket, dir)
+    }
+
+    fn start_process(
+        daemon: &DaemonConnector,
+    ) -> std::result::Result<Ring, Box<dyn std::error::Error>> {
+        let dir = tempfile::tempdir()?;
+        let socket = dir.path().join("socket");
+        let mut process = Command::new(&daemon.program)
+            .arg("serve")
+            .arg(&daemon.share)
+            .arg("--virtiofs")
+            .arg(&socket)
+            .args(&daemon.options)
+            .env("RUST_LOG", "warn")
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut stderr = BufReader::new(process.stderr.take().ok_or("no pipe")?);
+        let device = Device::Process(process);
+        let mut said = String::new();
+        stderr.read_line(&mut said)?;
+        if !said.starts_with("sluice: serving ") {
+            return Err(said.into());
+        }
+        thread::spawn(move || {
+            stderr
+                .lines()
+                .map_while(|line| line.ok())
+                .for_each(|line| eprintln!("{line}"))
+        });
+        Ring::over(device, &socket, dir)
+    }
+
+    fn over(
+        device: Device,
+        socket: &Path,
+        dir: TempDir,
+    ) -> std::result::Result<Ring, Box<dyn std::error::Error>> {
+        let mut driver = Driver::connect(socket, Options::default())?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (jobs, receiver) = channel();
         let worker = Worker {
@@ -84,7 +178,7 @@ impl Ring {
             wake,
             worker: Some(worker),
             _driver: driver,
-            _serving: serving,
+            _device: device,
             _dir: dir,
         })
     }
@@ -125,7 +219,7 @@ impl FuseTransport for Ring {
     }
 
     /// The queue's requests are taken up in order: when one that came later
-    /// was answered, this one was either answered too, or put aside.
+    /// was answered, this one was answered too, put aside, or is slow.
     fn exchange_later(&self, message: Message<'_>, done: Done) {
         self.send(message, done);
         let operation = Operation::Getattr {

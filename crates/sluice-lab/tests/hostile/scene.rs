@@ -1,6 +1,7 @@
 //! The share, what lies around it, and how that is watched.
 
 use crate::common::daemon::Daemon;
+use crate::common::skip;
 use sluice_lab::raw_guest::{Guest, ROOT, body};
 use sluice_proto::fuse::wire::{InitFlags, Opcode};
 use sluice_virtio::driver::{Driver, Options};
@@ -15,8 +16,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Options of every sandbox that there is.
-const SANDBOXES: &[&[&str]] = &[&[]];
+/// Every sandbox that there is.
+const SANDBOXES: &[&str] = &["namespace", "chroot", "none"];
 
 /// Longest that anything is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +37,8 @@ pub(crate) struct Scene {
     pub(crate) share: PathBuf,
     pub(crate) top: PathBuf,
     daemon: Daemon,
+    /// Of the neighbour where one process serves one share.
+    _another: Option<Daemon>,
     neighbours_socket: PathBuf,
     before: BTreeMap<PathBuf, Vec<u8>>,
     is_read_only: bool,
@@ -43,8 +46,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Plays `act` in every sandbox, while a guest works in another share of the same
-    /// daemon, and looks what it did around the share.
+    /// Plays `act` in every sandbox, while a guest works in another share, of the same
+    /// daemon if it can have two, and looks what it did around the share.
     pub(crate) fn play(act: impl Fn(&mut Scene)) {
         Scene::play_with(&[], act);
     }
@@ -52,8 +55,12 @@ impl Scene {
     /// The same with more options for the share.
     pub(crate) fn play_with(more: &[&str], act: impl Fn(&mut Scene)) {
         for sandbox in SANDBOXES {
-            eprintln!("sandbox {sandbox:?} with {more:?}");
-            let mut scene = Scene::set(&[sandbox, more].concat());
+            if *sandbox == "chroot" && !rustix::process::geteuid().is_root() {
+                skip("another root directory needs root");
+                continue;
+            }
+            eprintln!("sandbox {sandbox} with {more:?}");
+            let mut scene = Scene::set(sandbox, more);
             scene.is_read_only = more.contains(&"--read-only");
             let neighbour = Neighbour::move_in(&scene);
             act(&mut scene);
@@ -62,7 +69,7 @@ impl Scene {
         }
     }
 
-    fn set(options: &[&str]) -> Scene {
+    fn set(sandbox: &str, more: &[&str]) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("top");
         let share = top.join("share");
@@ -88,13 +95,21 @@ impl Scene {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let (beside, at) = (text(&neighbour), text(&neighbours_socket));
         let second_share = ["--and", &beside, "--virtiofs", &at, "--tag", "neighbour"];
-        let options = [options, &second_share].concat();
+        let (second_share, another) = match sandbox {
+            "chroot" => (
+                &[][..],
+                Some(Daemon::serve(&neighbour, &neighbours_socket, &[])),
+            ),
+            _ => (&second_share[..], None),
+        };
+        let options = [&["--sandbox", sandbox], more, second_share].concat();
         let daemon = Daemon::serve(&share, &dir.path().join("daemon"), &options);
         Scene {
             before: surroundings(&top, &share),
             share,
             top,
             daemon,
+            _another: another,
             neighbours_socket,
             is_read_only: false,
             _dir: dir,
@@ -144,7 +159,7 @@ impl Scene {
     }
 }
 
-/// A guest that works in another share of the same daemon.
+/// A guest that works in another share.
 struct Neighbour {
     is_over: Arc<AtomicBool>,
     works: JoinHandle<()>,

@@ -7,7 +7,10 @@ use sluice_vfs::{Errno, LockKind, LockOutcome, OpenFlags, Result, WaitId};
 const WAITS: Needs = Needs::LOCKS.union(Needs::LOCK_WAITS);
 
 pub(super) const CASES: &[Case] = &[
-    case!(a_free_lock_is_had_without_waiting, WAITS),
+    case!(
+        a_free_lock_is_had_without_waiting,
+        WAITS.union(Needs::PROMPT_LOCKS)
+    ),
     case!(a_wait_ends_when_the_lock_is_given_up, WAITS),
     case!(a_wait_ends_when_the_holder_closes, WAITS),
     case!(a_wait_ends_when_part_is_given_up, WAITS),
@@ -30,7 +33,10 @@ pub(super) const CASES: &[Case] = &[
     case!(a_flock_is_waited_for, WAITS),
     case!(a_wait_for_a_flock_is_cancelled, WAITS),
     case!(a_flock_is_waited_for_until_the_handle_goes, WAITS),
-    case!(a_wait_without_the_right_handle_is_ebadf, WAITS),
+    case!(
+        a_wait_without_the_right_handle_is_ebadf,
+        WAITS.union(Needs::PROMPT_LOCKS)
+    ),
 ];
 
 const READ_WRITE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);

@@ -57,10 +57,8 @@ impl<P: Path> Path for RingPath<P> {
         &self.name
     }
 
-    /// The device sets the limits itself, leaves permissions to the guest's
-    /// kernel, and has no queue for notifications.
     fn has(&self) -> Needs {
-        self.inner.has() - not_in_fuse() - Needs::LIMITS - Needs::SERVICE_CHECKS - Needs::EVENTS
+        self.inner.has() - not_in_a_ring()
     }
 
     fn fresh(&self, needs: Needs) -> Fresh {
@@ -71,6 +69,13 @@ impl<P: Path> Path for RingPath<P> {
             ..fresh
         }
     }
+}
+
+/// The same, and: the device sets the limits itself, leaves permissions to the
+/// guest's kernel, has no queue for notifications, and may be slow to answer
+/// one request while it answers others.
+pub(super) fn not_in_a_ring() -> Needs {
+    not_in_fuse() | Needs::LIMITS | Needs::SERVICE_CHECKS | Needs::EVENTS | Needs::PROMPT_LOCKS
 }
 
 /// What the protocol has no words for: versions, opening by name, using files

@@ -1,0 +1,63 @@
+//! The conformance cases through the rings of real, isolated processes: what
+//! isolation takes away must be nothing that an operation needs.
+
+mod common;
+
+use common::skip;
+use sluice_lab::conformance::paths::{DaemonPath, ExportPath};
+use sluice_lab::conformance::{Path, Report, all_cases, run};
+use std::env;
+use std::sync::Arc;
+
+/// Everything on that is off unless asked for.
+const ALL: &[&str] = &["--posix-acl", "--security-label", "--modcaps=+sys_admin"];
+
+#[test]
+fn in_name_spaces() {
+    conforms(&["--sandbox=namespace"], 470);
+}
+
+#[test]
+fn with_another_root() {
+    conforms(&["--sandbox=chroot"], 470);
+}
+
+#[test]
+fn without_a_sandbox() {
+    conforms(&["--sandbox=none"], 470);
+}
+
+#[test]
+fn with_nothing_cached() {
+    let options = ["--cache=never", "--allow-direct-io", "--preserve-noatime"];
+    conforms(&options, 470);
+}
+
+#[test]
+fn with_everything_cached() {
+    conforms(&["--cache=always", "--locks=host"], 470);
+}
+
+/// Runs all cases that an isolated daemon can do, with system calls filtered.
+fn conforms(options: &[&str], expected: usize) {
+    if !rustix::process::geteuid().is_root() {
+        return skip("name spaces and another root need root");
+    }
+    let report = report(&[options, &["--seccomp=kill"]].concat());
+    println!("{report}");
+    assert_eq!(report.failed.len(), 0, "cases failed over {}", report.path);
+    if env::var("CASES").is_err() {
+        let passed = report.passed.len();
+        assert!(passed >= expected, "only {passed} of {expected} cases ran");
+    }
+}
+
+/// The variable `CASES` picks those cases whose names contain it.
+fn report(options: &[&str]) -> Report {
+    let export = ExportPath::below("the disk", env::temp_dir()).expect("a temporary directory");
+    let options = [ALL, options].concat();
+    let path = DaemonPath::over(export, env!("CARGO_BIN_EXE_sluice-here"), &options);
+    let path: Arc<dyn Path> = Arc::new(path);
+    let filter = env::var("CASES").unwrap_or_default();
+    run(&path, &all_cases(), &filter)
+}
