@@ -2,6 +2,7 @@
 
 use super::transfer::Transfers;
 use sluice_vfs::{Errno, Result};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +15,18 @@ pub struct Plan {
     rules: Mutex<Vec<Rule>>,
     transfers: Mutex<Transfers>,
     delay: Mutex<Option<Delay>>,
+    nth: Mutex<Option<Nth>>,
+    pub(super) sessions: AtomicUsize,
+}
+
+/// One call among all fails.
+#[derive(Clone, Copy, Debug)]
+struct Nth {
+    /// Calls that go well before.
+    spared: u64,
+    errno: Errno,
+    /// What was asked for when it came.
+    failed: Option<&'static str>,
 }
 
 /// Every so many calls, one takes so long.
@@ -48,6 +61,26 @@ impl Plan {
         self.add(operation, spared, count, Fault::Fail(errno));
     }
 
+    /// Of all calls from now on, whatever they ask for, `spared` go well and then one
+    /// fails with `errno`.
+    pub fn fail_one(&self, spared: u64, errno: Errno) {
+        *lock(&self.nth) = Some(Nth {
+            spared,
+            errno,
+            failed: None,
+        });
+    }
+
+    /// What the call asked for that [`Plan::fail_one`] made fail, if it came to that.
+    pub fn failed_one(&self) -> Option<&'static str> {
+        lock(&self.nth).and_then(|nth| nth.failed)
+    }
+
+    /// Calls that are to go well before the one that fails.
+    pub fn still_spared(&self) -> u64 {
+        lock(&self.nth).map_or(0, |nth| nth.spared)
+    }
+
     /// The next call of `operation` waits at a gate.
     pub fn stall(&self, operation: &'static str) -> Arc<Gate> {
         let gate = Arc::new(Gate::default());
@@ -75,6 +108,11 @@ impl Plan {
         *lock(&self.transfers) = transfers;
     }
 
+    /// Sessions that there are.
+    pub fn sessions(&self) -> usize {
+        self.sessions.load(Ordering::SeqCst)
+    }
+
     /// Faults that have not come to pass.
     pub fn pending(&self) -> usize {
         lock(&self.rules).len()
@@ -89,6 +127,7 @@ impl Plan {
         if let Some(time) = self.time_to_lose() {
             std::thread::sleep(time);
         }
+        self.count(operation)?;
         match self.next(operation) {
             None => Ok(()),
             Some(Fault::Fail(errno)) => Err(errno),
@@ -101,6 +140,21 @@ impl Plan {
                 Ok(())
             }
         }
+    }
+
+    fn count(&self, operation: &'static str) -> Result<()> {
+        let mut nth = lock(&self.nth);
+        match nth.as_mut() {
+            Some(nth) if nth.failed.is_none() => match nth.spared.checked_sub(1) {
+                Some(left) => nth.spared = left,
+                None => {
+                    nth.failed = Some(operation);
+                    return Err(nth.errno);
+                }
+            },
+            _ => {}
+        }
+        Ok(())
     }
 
     fn time_to_lose(&self) -> Option<Duration> {

@@ -53,7 +53,7 @@ impl Path for ExportPath {
 /// What the engine offers whatever it stands on. It publishes no changes and
 /// versions nothing, since nothing watches the host yet; and the host has no
 /// way to ask about a flock.
-fn export_abilities() -> Needs {
+pub(super) fn export_abilities() -> Needs {
     Needs::all()
         - HostAbilities::all()
         - Needs::EVENTS

@@ -81,7 +81,7 @@ pub(super) fn not_in_a_ring() -> Needs {
 /// What the protocol has no words for: versions, opening by name, using files
 /// without a handle that were opened, whether CREATE made the file, all groups
 /// of a caller; and what Linux never sends, so that servers refuse it.
-fn not_in_fuse() -> Needs {
+pub(super) fn not_in_fuse() -> Needs {
     Needs::STAMPS
         | Needs::LOOKUP_OPEN
         | Needs::NO_OPEN
@@ -91,7 +91,7 @@ fn not_in_fuse() -> Needs {
 }
 
 /// Everything on that is off unless asked for.
-fn options() -> ServeOptions {
+pub(super) fn options() -> ServeOptions {
     ServeOptions {
         posix_acl: Offer::Auto,
         security_label: Offer::Auto,

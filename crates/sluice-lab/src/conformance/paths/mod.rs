@@ -2,6 +2,7 @@
 
 mod daemon;
 mod export;
+mod failing;
 mod faulty;
 mod fuse;
 mod host;
@@ -9,6 +10,7 @@ mod model;
 
 pub use daemon::DaemonPath;
 pub use export::ExportPath;
+pub use failing::{AtTheNeck, Failed, FailingPath, Faulty, OnTheDisk};
 pub use faulty::TroubledPath;
 pub use fuse::{FusePath, RingPath};
 pub use model::ModelPath;
