@@ -6,6 +6,7 @@ use crate::idmap::IdMap;
 use crate::ino_map::InoMap;
 use crate::inode::InodeKey;
 use crate::ops::xattr::supports_acl;
+use crate::reach;
 use crate::resolve::{self, Descriptors};
 use crate::service::ExportSession;
 use rustix::fd::{AsFd, OwnedFd};
@@ -29,6 +30,9 @@ pub struct ExportOptions {
     /// `O_NOATIME` is asked for even where it is refused (`EPERM`), as to
     /// those who don't own the file; otherwise it is dropped there.
     pub preserve_noatime: bool,
+    /// Files must be found again by handle, wherever the host moves them:
+    /// otherwise nothing is exported.
+    pub require_handles: bool,
     /// User ids of peers on the host.
     pub uid_map: IdMap,
     /// Group ids of peers on the host.
@@ -50,6 +54,9 @@ pub enum OpenError {
     /// Files can't be opened by what is held of them.
     #[error("cannot use /proc/self/fd, which must be a proc file system: {0}")]
     Proc(Errno),
+    /// Handles are required and cannot be used.
+    #[error("its files cannot be opened by handle: {0}")]
+    Handles(Errno),
 }
 
 impl Export {
@@ -74,6 +81,9 @@ impl Export {
             root,
             options,
         };
+        if host.options.require_handles {
+            reach::mount_for_handles(&host).map_err(OpenError::Handles)?;
+        }
         Ok(Export {
             host: Arc::new(host),
         })

@@ -148,9 +148,9 @@ pub(crate) fn handle_at(
 
 /// What handles on the root's mount are opened by, if this process may do that
 /// and the file system can.
-pub(crate) fn mount_for_handles(host: &Host) -> Option<OwnedFd> {
-    let root = FileHandle::of(host.root.as_fd(), "").ok()?;
-    let mount = host.descriptors.open_dir(&host.root).ok()?;
-    resolve::by_handle(mount.as_fd(), &root).ok()?;
-    Some(mount)
+pub(crate) fn mount_for_handles(host: &Host) -> Result<OwnedFd> {
+    let root = FileHandle::of(host.root.as_fd(), "")?;
+    let mount = host.descriptors.open_dir(&host.root)?;
+    resolve::by_handle(mount.as_fd(), &root)?;
+    Ok(mount)
 }

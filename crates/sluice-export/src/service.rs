@@ -74,7 +74,7 @@ impl ExportSession {
             locks: LockTable::new(&limits, share.clone(), events),
             checks: peer.checks,
             next_backing: AtomicU64::new(1),
-            mount: reach::mount_for_handles(&host),
+            mount: reach::mount_for_handles(&host).ok(),
             fds,
             share,
             host,

@@ -31,6 +31,8 @@ pub struct SharePolicy {
     pub allow_direct_io: bool,
     /// A client's `O_NOATIME` is never dropped, be it that opening fails.
     pub preserve_noatime: bool,
+    /// Without files that can be opened by handle nothing is served.
+    pub require_handles: bool,
     /// Clients are told where mounts are below the directory.
     pub announce_submounts: bool,
     /// Directories are listed with attributes.
@@ -81,6 +83,7 @@ impl Default for SharePolicy {
             allow_mmap: true,
             allow_direct_io: false,
             preserve_noatime: false,
+            require_handles: false,
             announce_submounts: true,
             readdirplus: true,
             xattr: true,
@@ -171,6 +174,7 @@ impl SharePolicy {
             read_only: self.read_only,
             writeback: self.writeback,
             preserve_noatime: self.preserve_noatime,
+            require_handles: self.require_handles,
             ..ExportOptions::default()
         })
     }

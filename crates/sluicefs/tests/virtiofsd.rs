@@ -270,3 +270,32 @@ fn real_command_lines_are_served() {
         assert_eq!(server.status(), 0, "{line}");
     }
 }
+
+/// `mandatory` is a promise: kept, or refused with one line before a monitor waits.
+#[test]
+fn handles_are_had_or_the_share_is_refused() {
+    const MANDATORY: &str = "--inode-file-handles=mandatory";
+    let place = place();
+    if rustix::process::geteuid().is_root() {
+        for sandbox in ["--sandbox=namespace", "--sandbox=chroot", "--sandbox=none"] {
+            let mut server = place.start(&[MANDATORY, sandbox]);
+            drop(connect(&place.socket));
+            assert_eq!(server.status(), 0, "{sandbox}");
+        }
+    } else {
+        common::skip("only root opens files by handle");
+    }
+    // procfs has no handles, whoever asks.
+    let share = [
+        "--shared-dir",
+        "/proc/self",
+        "--socket-path",
+        text(&place.socket),
+    ];
+    let more = ["--sandbox=none", "--seccomp=none", MANDATORY];
+    let refused = virtiofsd(&[&share[..], &more].concat()).output().unwrap();
+    assert_eq!(refused.status.code(), Some(1));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(said.contains("cannot be opened by handle"), "{said}");
+    assert!(!said.contains(WAITING), "{said}");
+}

@@ -106,6 +106,11 @@ impl CapabilityChanges {
         self.add |= CapabilitySet::DAC_READ_SEARCH;
     }
 
+    /// Whether what opens files by handle is given up, whatever else was said.
+    pub(crate) fn give_up_handles(&self) -> bool {
+        self.remove.contains(CapabilitySet::DAC_READ_SEARCH)
+    }
+
     /// What is left of `set`.
     pub(super) fn apply(&self, set: CapabilitySet) -> CapabilitySet {
         (set | self.add) - self.remove

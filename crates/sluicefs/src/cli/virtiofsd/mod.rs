@@ -151,9 +151,10 @@ pub struct VirtiofsdArgs {
     print_capabilities: bool,
 
     /// Whether to keep the right to open files by handle, so that the guest keeps
-    /// those that the host moves. Descriptors are bounded anyway
+    /// those that the host moves; `mandatory` refuses a share that lacks it.
+    /// Descriptors are bounded anyway
     #[arg(long, value_name = "WHEN", default_value = "prefer",
-        value_parser = ["never", "prefer", "fallback"])]
+        value_parser = ["never", "prefer", "fallback", "mandatory"])]
     inode_file_handles: String,
 
     #[command(flatten)]
@@ -242,8 +243,12 @@ const FEATURES: [&str; 3] = [
 impl VirtiofsdArgs {
     /// What the definitions alone cannot say about a command line.
     pub(super) fn check(&self) -> Result<(), String> {
+        let policy = self.policy();
+        if policy.require_handles && self.isolation().capabilities.give_up_handles() {
+            return Err("mandatory file handles need the capability dac_read_search".into());
+        }
         self.isolation().check(1)?;
-        self.policy().check()
+        policy.check()
     }
 
     /// How much to say, and where.
@@ -317,6 +322,7 @@ impl VirtiofsdArgs {
             allow_mmap: self.allow_mmap,
             allow_direct_io: self.allow_direct_io,
             preserve_noatime: self.preserve_noatime,
+            require_handles: self.inode_file_handles == "mandatory",
             announce_submounts: !self.no_announce_submounts,
             readdirplus: !self.no_readdirplus,
             xattr: self.xattr || needs_xattr,

@@ -103,6 +103,8 @@ fn kata() {
         );
         assert_eq!(share(&line).policy, usual());
     }
+    let line = "--socket-path S --shared-dir D --sandbox none --inode-file-handles mandatory";
+    assert!(share(line).policy.require_handles);
 }
 
 #[test]
@@ -236,8 +238,12 @@ fn what_makes_no_sense_is_refused() {
         ("--shared-dir D --fd -1", "-1"),
         ("--shared-dir D --fd 3 --cache some", "'some'"),
         (
-            "--shared-dir D --fd 3 --inode-file-handles mandatory",
-            "'mandatory'",
+            "--shared-dir D --fd 3 --inode-file-handles always",
+            "'always'",
+        ),
+        (
+            "--shared-dir D --fd 3 --inode-file-handles=mandatory --modcaps=-dac_read_search",
+            "dac_read_search",
         ),
         ("--shared-dir D --fd 3 --posix-acl=maybe", "'maybe'"),
         ("--shared-dir D --fd 3 --writeback", "'always'"),
