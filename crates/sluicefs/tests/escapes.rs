@@ -38,6 +38,7 @@ fn main() {
     for (sandbox, _) in SANDBOXES {
         nothing_outside_is_reached(sandbox);
         a_call_that_serving_does_not_make_ends_the_process(sandbox);
+        a_panic_does_not_end_the_process(sandbox);
         println!("{sandbox}: ok");
     }
 }
@@ -67,6 +68,7 @@ impl Scene {
     fn run(&self, task: &str, sandbox: &str) -> Output {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.arg(task).arg(sandbox).arg(self.dir.path());
+        command.env("RUST_BACKTRACE", "1");
         command.output().unwrap()
     }
 }
@@ -104,6 +106,15 @@ fn a_call_that_serving_does_not_make_ends_the_process(sandbox: &str) {
     assert_eq!(output.stdout, b"made\n", "{sandbox}");
 }
 
+/// Of a thread that was started when all was locked, with all that is printed then.
+fn a_panic_does_not_end_the_process(sandbox: &str) {
+    let output = Scene::new().run("try-panic", sandbox);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{sandbox}: {said}");
+    assert_eq!(output.stdout, b"made\n", "{sandbox}");
+    assert!(said.contains("stack backtrace"), "{said}");
+}
+
 /// The process that isolates itself.
 fn helper(task: &str, sandbox: &str, dir: &Path) {
     let sandbox = SANDBOXES.iter().find(|(name, _)| *name == sandbox);
@@ -133,6 +144,10 @@ fn helper(task: &str, sandbox: &str, dir: &Path) {
             try_files(&share, dir);
             try_handle(&share, outside);
             what_is_shared_works(&share);
+        }
+        "try-panic" => {
+            let thread = std::thread::spawn(|| panic!("as a bug would"));
+            assert!(thread.join().is_err());
         }
         "try-exec" => drop(Command::new("/bin/true").status()),
         "try-mount" => drop(rustix::mount::unmount(

@@ -135,6 +135,7 @@ const TREE: &[i64] = &[
     SYS_LISTXATTRAT,
     SYS_REMOVEXATTRAT,
     nr::SYS_fchdir, // by a thread whose directory is its own
+    nr::SYS_getcwd, // for the backtrace of a panic
 ];
 
 // Newer than the C library's headers may be; the same on all architectures.
