@@ -101,6 +101,12 @@ pub(super) fn threads(pid: u32) -> std::io::Result<Vec<Pid>> {
     Ok(threads)
 }
 
+/// The process that this one's main thread has started, if it is one.
+pub(super) fn only_child(pid: u32) -> Option<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
+    children.trim().parse().ok()
+}
+
 /// Kernel, processor and load, in one line.
 pub fn describe() -> String {
     let kernel = rustix::system::uname();

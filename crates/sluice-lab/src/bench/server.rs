@@ -64,9 +64,11 @@ impl Server {
         }
     }
 
-    /// Process id.
+    /// Process id of the one that serves: where the one that was started has
+    /// started another, as an isolated server has, it only waits for that.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        let started = self.child.id();
+        machine::only_child(started).unwrap_or(started)
     }
 
     /// Of its processor time.
@@ -84,8 +86,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let asked = Pid::from_raw(self.pid().cast_signed())
-            .is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok());
+        let asked = kill_process(Pid::from_child(&self.child), Signal::TERM).is_ok();
         let deadline = Instant::now() + PATIENCE;
         while asked && matches!(self.child.try_wait(), Ok(None)) && Instant::now() < deadline {
             std::thread::sleep(LOOK_EVERY);
@@ -169,6 +170,20 @@ mod tests {
         let process = format!("/proc/{}", server.pid());
         drop(server);
         assert!(!Path::new(&process).exists());
+    }
+
+    #[test]
+    fn the_process_that_serves_is_the_one_that_was_started_or_its_child() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log");
+        let said = |script| {
+            let mut server = Server::start(shell(script), &log).unwrap();
+            let pid =
+                server.wait_until(|| fs::read_to_string(&log).ok()?.trim().parse::<u32>().ok());
+            assert_eq!(server.pid(), pid.unwrap());
+        };
+        said("echo $$; exec sleep 1000");
+        said("trap 'kill $!' TERM; sh -c 'echo $$; exec sleep 1000' & wait");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod cells;
 mod client;
 mod device;
+mod isolation;
 mod null_server;
 mod stall;
 mod syscalls;
@@ -86,12 +87,15 @@ pub fn run(
     for &poll in &options.polls {
         tables.extend(run_with(poll, programs, fixture, processors, options)?);
     }
-    let start = |program: &Program, number: usize| {
-        let name = format!("stall-{number}");
-        let (mode, processors) = (options.wait_mode, *processors);
-        VirtioFs::start(program, programs, fixture, &name, mode, processors)
+    let start = |group: &'static str| {
+        move |program: &Program, number: usize| {
+            let name = format!("{group}-{number}");
+            let (mode, processors) = (options.wait_mode, *processors);
+            VirtioFs::start(program, programs, fixture, &name, mode, processors)
+        }
     };
-    tables.push(stall::run(start, &options.extent)?);
+    tables.push(stall::run(start("stall"), &options.extent)?);
+    tables.push(isolation::run(start("isolation"), &options.extent)?);
     Ok(tables)
 }
 
@@ -111,8 +115,8 @@ fn run_with(
             WaitMode::Spin => "the driver polls the ring and asks for no signals".to_owned(),
             WaitMode::Event => "the driver sleeps until it is signalled".to_owned(),
         },
-        "sluice serve --cache=auto; virtiofsd --sandbox none --seccomp none, and as its column \
-         says (O_PATH: --inode-file-handles=never)"
+        "sluice serve --cache=auto, isolated; virtiofsd --sandbox none --seccomp none, and as \
+         its column says (O_PATH: --inode-file-handles=never)"
             .to_owned(),
     ];
     let mut entrants = start_all(poll, programs, fixture, processors, options, &mut notes)?;
