@@ -5,7 +5,9 @@
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, unlinkat};
 use rustix::io::Errno;
 use sluice_sys::FileHandle;
-use sluicefs::isolation::{Entered, IsolationOptions, Sandbox, SeccompMode, SharePlace, enter};
+use sluicefs::isolation::{
+    Entered, IsolationOptions, Notify, Sandbox, SeccompMode, SharePlace, enter,
+};
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::symlink;
@@ -132,7 +134,7 @@ fn helper(task: &str, sandbox: &str, dir: &Path) {
         socket: None,
     };
     let outside = FileHandle::of(CWD, dir.join("outside")).ok();
-    let inside = match enter(&options, &[place]).unwrap() {
+    let inside = match enter(&options, &[place], Notify::Nobody).unwrap() {
         Entered::Inside(inside) => inside,
         Entered::Outside(status) => exit(status.into()),
     };

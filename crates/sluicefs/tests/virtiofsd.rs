@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -298,4 +298,20 @@ fn handles_are_had_or_the_share_is_refused() {
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("cannot be opened by handle"), "{said}");
     assert!(!said.contains(WAITING), "{said}");
+}
+
+/// The service that starts it has a manager of its own, to whom it is not to speak.
+#[test]
+fn no_service_manager_is_told() {
+    let place = place();
+    let path = place.dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_nonblocking(true).unwrap();
+    let mut command = virtiofsd(&place.options());
+    command.env("NOTIFY_SOCKET", &path);
+    let mut server = listening(command);
+    drop(connect(&place.socket));
+    assert_eq!(server.status(), 0);
+    let told = manager.recv(&mut [0; 64]);
+    assert_eq!(told.unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
 }

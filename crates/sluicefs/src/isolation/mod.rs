@@ -58,11 +58,15 @@ pub enum Entered {
 
 /// Takes the first steps. Nothing of a share may be open yet: descriptors of
 /// directories outside would lead out, and `/proc/self` is another afterwards.
+/// `notify` is told of what follows, through the process outside if there is one.
 ///
 /// # Errors
 /// What the options ask for cannot be had.
-pub fn enter(options: &IsolationOptions, shares: &[SharePlace]) -> Result<Entered, Failure> {
-    let notify = Notify::to_service_manager();
+pub fn enter(
+    options: &IsolationOptions,
+    shares: &[SharePlace],
+    notify: Notify,
+) -> Result<Entered, Failure> {
     let kept = capabilities::to_keep(options, shares);
     if options.sandbox != Sandbox::Namespace {
         let held = match options.sandbox {

@@ -31,7 +31,7 @@ pub(super) enum Stage {
 impl Notify {
     /// The service manager that started this process, if one did. The socket is
     /// connected at once: later it may not be in sight.
-    pub(super) fn to_service_manager() -> Self {
+    pub fn to_service_manager() -> Self {
         let address = env::var_os("NOTIFY_SOCKET");
         match address.and_then(|address| connect(&address)) {
             Some(socket) => Notify::ServiceManager(socket),

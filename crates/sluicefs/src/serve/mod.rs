@@ -87,6 +87,17 @@ pub enum Lifetime {
     OneConnection,
 }
 
+impl Lifetime {
+    /// Whoever starts a program for one connection is no service manager, but may have
+    /// one of its own, which this process would speak to in its name.
+    fn notify(self) -> Notify {
+        match self {
+            Lifetime::UntilAsked => Notify::to_service_manager(),
+            Lifetime::OneConnection => Notify::Nobody,
+        }
+    }
+}
+
 /// Why serving was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -109,7 +120,7 @@ pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
     let shares = &config.shares;
     let mut listening = listen_all(shares)?;
     let places: Vec<SharePlace> = shares.iter().map(ServedShare::place).collect();
-    let inside = match isolation::enter(&config.isolation, &places)? {
+    let inside = match isolation::enter(&config.isolation, &places, config.lifetime.notify())? {
         Entered::Inside(inside) => inside,
         Entered::Outside(status) => {
             drop(listening);
