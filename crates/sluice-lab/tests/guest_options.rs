@@ -147,3 +147,31 @@ fn mounts_below_the_share_are_announced_unless_forbidden() {
         );
     }
 }
+
+/// SELinux without a policy knows no label but the kernel's own first ones: enough to
+/// see that what is made has its label from the start.
+#[test]
+fn what_a_guest_with_labels_makes_has_one() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("labels on the host need root");
+    }
+    let options = ["--security-label", "--modcaps=+sys_admin"];
+    let Some(mut guest) = Counted::new(&options) else {
+        return;
+    };
+    let lsm = guest
+        .shell
+        .run("mkdir -p /s && mount -t securityfs s /s && cat /s/lsm");
+    if !lsm.split(',').any(|name| name == "selinux") {
+        return skip("the guest's kernel has no SELinux");
+    }
+    let made = guest.requests("echo text >file; mkdir dir; ln -s target link; mkfifo pipe");
+    assert!(!made.iter().any(|one| one == "Setxattr"), "{made:?}");
+    for name in ["file", "dir", "link", "pipe"] {
+        let mut label = [0; 64];
+        let path = guest.share.join(name);
+        let len = rustix::fs::lgetxattr(&path, "security.selinux", &mut label[..]);
+        let len = len.unwrap_or_else(|error| panic!("{name} has no label: {error}"));
+        assert_eq!(label[..len], *b"unlabeled\0", "{name}");
+    }
+}
