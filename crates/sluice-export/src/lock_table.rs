@@ -72,7 +72,11 @@ impl LockTable {
         owner.pid.store(request.lock.pid, Ordering::Relaxed);
         owner.last_handle.store(request.handle.0, Ordering::Relaxed);
         let Lock { kind, range, .. } = request.lock;
-        self.take(Target::Posix { owner, kind, range }, wait)
+        let outcome = self.take(Target::Posix { owner, kind, range }, wait)?;
+        if (kind, range) == (LockKind::Unlock, LockRange::ALL) {
+            self.shared.forget_idle(key);
+        }
+        Ok(outcome)
     }
 
     /// A lock in the way of a POSIX lock.
@@ -279,6 +283,16 @@ impl Shared {
 
     fn owner(&self, key: (NodeId, LockOwner)) -> Option<Arc<Owner>> {
         self.lock().owners.get(&key).cloned()
+    }
+
+    /// Lets go of an owner that has given up all it had, unless a request of it
+    /// is under way: peers that have no flush (9P) say no more than that.
+    fn forget_idle(&self, key: (NodeId, LockOwner)) {
+        let mut state = self.lock();
+        let is_idle = |owner: &Arc<Owner>| Arc::strong_count(owner) == 1;
+        if state.owners.get(&key).is_some_and(is_idle) {
+            state.owners.remove(&key);
+        }
     }
 
     fn add_owner(&self, key: (NodeId, LockOwner), fd: OwnedFd) -> Result<Arc<Owner>> {

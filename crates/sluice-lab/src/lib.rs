@@ -4,6 +4,7 @@
 //! - [`conformance`]: cases that every path through Sluice has to pass.
 //! - [`faults`]: a layer that fails, stalls and cuts calls short on demand.
 //! - [`fuse_client`]: a session on the far side of FUSE bytes, or of a ring.
+//! - [`p9_client`]: a session on the far side of 9P bytes.
 //! - [`posix`]: cases for directories, with a kernel's system calls.
 //! - [`raw_guest`]: a virtio-fs driver with full control over bytes and descriptors.
 //! - [`bench`]: measurements, side by side with peers.
@@ -17,6 +18,9 @@ pub mod conformance;
 pub mod faults;
 pub mod fuse_client;
 pub mod model;
+pub mod p9_client;
 pub mod posix;
 pub mod raw_guest;
 pub mod request_log;
+
+mod waits;

@@ -1,6 +1,8 @@
 //! The conformance cases over every path that needs neither a mount nor a guest.
 
-use sluice_lab::conformance::paths::{ExportPath, FusePath, ModelPath, RingPath, TroubledPath};
+use sluice_lab::conformance::paths::{
+    ExportPath, FusePath, ModelPath, P9Path, RingPath, TroubledPath,
+};
 use sluice_lab::conformance::{Path, all_cases, run};
 use std::env;
 use std::path::PathBuf;
@@ -33,6 +35,16 @@ fn fuse_bytes_conform_over_the_model() {
 #[test]
 fn fuse_bytes_conform_over_the_export_engine() {
     conforms(FusePath::over(on_disk()), by_user(570, 490));
+}
+
+#[test]
+fn p9_bytes_conform_over_the_model() {
+    conforms(P9Path::over(ModelPath), 440);
+}
+
+#[test]
+fn p9_bytes_conform_over_the_export_engine() {
+    conforms(P9Path::over(on_disk()), by_user(460, 380));
 }
 
 #[test]

@@ -9,3 +9,5 @@
 pub mod codec;
 pub mod fuse;
 pub mod p9;
+
+mod parked;

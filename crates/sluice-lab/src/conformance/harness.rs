@@ -116,7 +116,15 @@ pub struct Report {
     /// Cases that failed, and where and why.
     pub failed: Vec<(&'static str, String)>,
     /// Cases that need what the path doesn't offer, and what that is.
-    pub not_expressible: Vec<(&'static str, Needs)>,
+    pub not_expressible: Vec<(&'static str, String)>,
+}
+
+/// What a panic begins with that ends a case as not expressible.
+const NOT_EXPRESSIBLE: &str = "not expressible: ";
+
+/// Ends the case, which needs `what` of a protocol that has no message for it.
+pub fn not_expressible<T>(what: &str) -> T {
+    panic!("{NOT_EXPRESSIBLE}{what}")
 }
 
 impl fmt::Display for Report {
@@ -125,7 +133,7 @@ impl fmt::Display for Report {
             writeln!(f, "{}: FAILED {name}: {why}", self.path)?;
         }
         for (name, missing) in &self.not_expressible {
-            writeln!(f, "{}: not expressible: {name} ({missing:?})", self.path)?;
+            writeln!(f, "{}: not expressible: {name} ({missing})", self.path)?;
         }
         write!(
             f,
@@ -150,12 +158,17 @@ pub fn run(path: &Arc<dyn Path>, cases: &[Case], filter: &str) -> Report {
     for case in cases.iter().filter(|case| case.name.contains(filter)) {
         let missing = case.needs - path.has();
         if !missing.is_empty() {
-            report.not_expressible.push((case.name, missing));
+            report
+                .not_expressible
+                .push((case.name, format!("{missing:?}")));
             continue;
         }
         match run_case(path, *case) {
             Ok(()) => report.passed.push(case.name),
-            Err(why) => report.failed.push((case.name, why)),
+            Err(why) => match why.split_once(NOT_EXPRESSIBLE) {
+                Some((_, what)) => report.not_expressible.push((case.name, what.to_owned())),
+                None => report.failed.push((case.name, why)),
+            },
         }
     }
     report

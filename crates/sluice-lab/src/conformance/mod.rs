@@ -16,6 +16,6 @@ mod recorder;
 pub use cases::all as all_cases;
 pub use client::{Client, File, Listed};
 pub(crate) use harness::caught;
-pub use harness::{Case, Fresh, Path, Report, World, run};
+pub use harness::{Case, Fresh, Path, Report, World, not_expressible, run};
 pub use needs::Needs;
 pub use recorder::{Recorder, Said};

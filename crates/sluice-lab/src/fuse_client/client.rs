@@ -2,7 +2,7 @@
 
 use super::translate;
 use super::transport::{FuseTransport, Message};
-use super::waits::Waits;
+use crate::waits::Waits;
 use sluice_proto::fuse::wire::{
     BatchForgetIn, Counted, Dialect, EntryOut, ForgetIn, ForgetOne, GetattrIn, InitFlags, InitIn,
     InitOut, InterruptIn, LkIn, MAJOR, MINOR, Opcode, Operation, PREFIX_MAX, Reply, RequestHead,

@@ -9,7 +9,6 @@
 //! | `session` | operations to requests, replies to results |
 //! | `translate` | neutral words to wire words and back |
 //! | `listing` | READDIR and READDIRPLUS |
-//! | `waits` | locks that are waited for |
 //!
 //! A reply that breaks the protocol is the server's fault, and panics: what
 //! uses this client are tests.
@@ -20,7 +19,6 @@ mod ring;
 mod session;
 mod translate;
 mod transport;
-mod waits;
 
 pub use client::FuseClient;
 pub use ring::{DaemonConnector, RingConnector};

@@ -1,7 +1,10 @@
 //! 9P, the file protocol of Plan 9, in its three dialects.
 //!
 //! - [`wire`] is the codec: every message, both directions, from one table.
-//! - [`fuzz`] is what fuzz targets run.
+//! - [`serve`] answers messages from a [`sluice_vfs::FileService`].
+//! - [`loopback`] is a peer in the same process, [`fuzz`] what fuzz targets run.
 
 pub mod fuzz;
+pub mod loopback;
+pub mod serve;
 pub mod wire;

@@ -7,6 +7,7 @@ mod faulty;
 mod fuse;
 mod host;
 mod model;
+mod p9;
 
 pub use daemon::DaemonPath;
 pub use export::ExportPath;
@@ -14,3 +15,4 @@ pub use failing::{AtTheNeck, Failed, FailingPath, Faulty, OnTheDisk};
 pub use faulty::TroubledPath;
 pub use fuse::{FusePath, RingPath};
 pub use model::ModelPath;
+pub use p9::P9Path;

@@ -12,7 +12,6 @@
 //! | `options` | what a user may choose; cache modes |
 //! | `dispatch` | operation to service call, on one page |
 //! | `ops` | arguments and results, translated |
-//! | `parked` | locks that wait |
 //! | `exchange` | what a transport implements |
 //!
 //! Lock order: the connection slot of `Server`, then the table of parked
@@ -23,14 +22,13 @@ mod exchange;
 mod negotiate;
 mod ops;
 mod options;
-mod parked;
 mod server;
 mod translate;
 
+pub use crate::parked::PARKED_MAX;
 pub use exchange::{Exchange, Notifier, Parked};
 pub use negotiate::{MINOR_MIN, Negotiated, TransportLimits};
 pub use options::{
     CacheMode, CachePolicy, Offer, ServeOptions, TIMEOUT_MAX, UnknownCacheMode, UnknownOffer,
 };
-pub use parked::PARKED_MAX;
 pub use server::{Server, ServerConfig};

@@ -1,18 +1,18 @@
 //! A connection: one session at a time, from INIT to DESTROY.
 
 use super::dispatch::{Call, dispatch};
-use super::exchange::{Exchange, Notifier, Pending};
+use super::exchange::{Exchange, Notifier, Pending, header};
 use super::negotiate::{
     Negotiated, Refusal, TransportLimits, agree_on_version, negotiate, own_version,
 };
 use super::ops::locks;
 use super::options::ServeOptions;
-use super::parked::ParkedLocks;
 use super::translate::Presenter;
 use crate::fuse::wire::{
     Dialect, InHeader, InitFlags, InitIn, InitOut, InvalEntryFlags, LkIn, Malformed, Notification,
     NotifyInvalInodeOut, Opcode, Operation, Reply, Request,
 };
+use crate::parked::ParkedLocks;
 use sluice_vfs::{
     AttachOptions, Attached, Errno, Event, EventSink, FileService, Name, NodeId, Peer, Result,
     Session, SessionLimits,
@@ -288,10 +288,11 @@ fn lock_or_wait<E: Exchange>(
     if let Err(error) = parked.check_room() {
         return pending.answer(Err(error));
     }
-    let Some(wait) = pending
-        .park()
-        .and_then(|reply| parked.park(call.head.unique, reply))
-    else {
+    let unique = call.head.unique;
+    let Some(wait) = pending.park().and_then(|reply| {
+        let finish = move |result: Result<()>| reply.finish(header(unique, result.map(|()| 0)));
+        parked.park(unique, Box::new(finish))
+    }) else {
         return;
     };
     match locks::setlk_waiting(call, args, wait) {

@@ -5,21 +5,23 @@
 //! service's event, the caller that learns it needn't wait, or the end of the
 //! session.
 
-use super::exchange::{Parked, header};
 use sluice_vfs::{Errno, WaitId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Answers a request that waited.
+pub(crate) type Answer = Box<dyn FnOnce(Result<(), Errno>) + Send>;
 
 /// Most lock requests of one session that wait at a time; the next gets
 /// `ENOLCK`. On a virtqueue each holds a slot of the ring (128 with QEMU's
 /// default), and nothing can take it back.
 pub const PARKED_MAX: usize = 32;
 
-/// INTERRUPTs that came before the request they are about, and are kept.
+/// Interruptions that came before the request they are about, and are kept.
 const EARLY_MAX: usize = 16;
 
 /// The waiting requests of one session.
 #[derive(Default)]
-pub(super) struct ParkedLocks {
+pub(crate) struct ParkedLocks {
     state: Mutex<State>,
 }
 
@@ -36,21 +38,21 @@ struct Waiting {
     wait: WaitId,
     unique: u64,
     is_interrupted: bool,
-    reply: Box<dyn Parked>,
+    answer: Answer,
 }
 
 impl ParkedLocks {
     /// Whether another request may wait: `ENOLCK` beyond [`PARKED_MAX`].
-    pub(super) fn check_room(&self) -> Result<(), Errno> {
+    pub(crate) fn check_room(&self) -> Result<(), Errno> {
         self.state().check_room()
     }
 
-    /// Registers a request. If it can't wait after all it is answered here.
-    pub(super) fn park(&self, unique: u64, reply: Box<dyn Parked>) -> Option<WaitId> {
+    /// Registers the request named `unique`. If it can't wait after all it is answered here.
+    pub(crate) fn park(&self, unique: u64, answer: Answer) -> Option<WaitId> {
         let mut state = self.state();
         if let Err(error) = state.check_room() {
             drop(state);
-            reply.finish(header(unique, Err(error)));
+            answer(Err(error));
             return None;
         }
         let wait = WaitId(state.next_wait);
@@ -60,13 +62,13 @@ impl ParkedLocks {
             wait,
             unique,
             is_interrupted,
-            reply,
+            answer,
         });
         Some(wait)
     }
 
     /// Answers a request, unless someone else did.
-    pub(super) fn settle(&self, wait: WaitId, result: Result<(), Errno>) {
+    pub(crate) fn settle(&self, wait: WaitId, result: Result<(), Errno>) {
         let mut state = self.state();
         let Some(index) = state
             .waiting
@@ -77,12 +79,12 @@ impl ParkedLocks {
         };
         let waiting = state.waiting.swap_remove(index);
         drop(state);
-        waiting.finish(result);
+        (waiting.answer)(result);
     }
 
     /// Notes that the peer takes `unique` back. Returns the wait to cancel, if
     /// it waits already.
-    pub(super) fn interrupt(&self, unique: u64) -> Option<WaitId> {
+    pub(crate) fn interrupt(&self, unique: u64) -> Option<WaitId> {
         let mut state = self.state();
         let found = state
             .waiting
@@ -102,7 +104,7 @@ impl ParkedLocks {
 
     /// Whether `wait` still waits although it was taken back before the
     /// service knew of it.
-    pub(super) fn is_interrupted(&self, wait: WaitId) -> bool {
+    pub(crate) fn is_interrupted(&self, wait: WaitId) -> bool {
         self.state()
             .waiting
             .iter()
@@ -110,13 +112,13 @@ impl ParkedLocks {
     }
 
     /// Answers all with `ENOTCONN` and takes no more.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         let mut state = self.state();
         state.is_closed = true;
         let waiting = std::mem::take(&mut state.waiting);
         drop(state);
         for waiting in waiting {
-            waiting.finish(Err(Errno::ENOTCONN));
+            (waiting.answer)(Err(Errno::ENOTCONN));
         }
     }
 
@@ -134,11 +136,5 @@ impl State {
             return Err(Errno::ENOLCK);
         }
         Ok(())
-    }
-}
-
-impl Waiting {
-    fn finish(self, result: Result<(), Errno>) {
-        self.reply.finish(header(self.unique, result.map(|()| 0)));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The waits of one connection.
-pub(super) struct Waits {
+pub(crate) struct Waits {
     under_way: Mutex<HashMap<WaitId, Wait>>,
     events: Arc<dyn EventSink>,
 }
@@ -28,7 +28,7 @@ enum Stage {
 }
 
 impl Waits {
-    pub(super) fn new(events: Arc<dyn EventSink>) -> Self {
+    pub(crate) fn new(events: Arc<dyn EventSink>) -> Self {
         Waits {
             under_way: Mutex::default(),
             events,
@@ -36,7 +36,7 @@ impl Waits {
     }
 
     /// `unique` is about to be sent for `wait`.
-    pub(super) fn begin(&self, wait: WaitId, unique: u64) -> Result<()> {
+    pub(crate) fn begin(&self, wait: WaitId, unique: u64) -> Result<()> {
         let mut under_way = self.lock();
         if under_way.contains_key(&wait) {
             return Err(Errno::EINVAL);
@@ -47,7 +47,7 @@ impl Waits {
     }
 
     /// The request was answered.
-    pub(super) fn answered(&self, wait: WaitId, result: Result<()>) {
+    pub(crate) fn answered(&self, wait: WaitId, result: Result<()>) {
         let mut under_way = self.lock();
         match under_way.get_mut(&wait) {
             Some(it) if matches!(it.stage, Stage::Asking) => it.stage = Stage::Answered(result),
@@ -60,7 +60,7 @@ impl Waits {
     }
 
     /// The request was sent: how it stands.
-    pub(super) fn sent(&self, wait: WaitId) -> Result<LockOutcome> {
+    pub(crate) fn sent(&self, wait: WaitId) -> Result<LockOutcome> {
         let mut under_way = self.lock();
         let Some(it) = under_way.get_mut(&wait) else {
             return Err(Errno::EIO);
@@ -78,7 +78,7 @@ impl Waits {
     }
 
     /// The request that stands for a wait.
-    pub(super) fn request_of(&self, wait: WaitId) -> Option<u64> {
+    pub(crate) fn request_of(&self, wait: WaitId) -> Option<u64> {
         self.lock().get(&wait).map(|wait| wait.unique)
     }
 

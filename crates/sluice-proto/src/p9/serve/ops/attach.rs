@@ -1,0 +1,54 @@
+//! Beginning and end of a fid.
+
+use super::{names, qid_of, xattrs};
+use crate::p9::serve::answer::Answer;
+use crate::p9::serve::connection::Connection;
+use crate::p9::serve::dispatch::Call;
+use crate::p9::serve::fids::{Fid, FidState, NodeRef};
+use crate::p9::serve::translate::ATTRS;
+use crate::p9::wire::{NOFID, Reply, UnixId};
+use sluice_vfs::{Ctx, Errno, NodeId, Result};
+use std::sync::Arc;
+
+pub(in super::super) fn attach(
+    call: &Call<'_>,
+    (fid, afid): (u32, u32),
+    uname: &[u8],
+    aname: &[u8],
+    n_uname: UnixId,
+    answer: &mut Answer,
+) -> Result<()> {
+    // Nothing but Tauth, which is refused, makes fids for authentication.
+    if afid != NOFID {
+        return Err(Errno::EBADF);
+    }
+    let connection = call.connection;
+    connection.fids.require_free(fid)?;
+    let user = Connection::user(call.config, uname, n_uname.get())?;
+    let tree = connection.tree(call.service, call.config, aname)?;
+    let ctx = Ctx::new(user.caller());
+    let root = tree.session.getattr(&ctx, NodeId::ROOT, None, ATTRS)?;
+    let meaning = Fid {
+        user: Arc::clone(&user),
+        node: NodeRef::root(&tree, &root.attr),
+        place: None,
+        state: FidState::Path,
+    };
+    let qid = qid_of(call, &meaning)?;
+    connection.fids.insert(fid, meaning)?;
+    answer.set(&Reply::Attach { qid })
+}
+
+/// The fid is gone, whatever comes of closing it.
+pub(in super::super) fn clunk(call: &Call<'_>, fid: u32, answer: &mut Answer) -> Result<()> {
+    let fid = call.connection.fids.remove(fid)?;
+    match &fid.state {
+        FidState::XattrWrite(write) => xattrs::commit(&fid, write)?,
+        FidState::Open(open) if open.removes => {
+            let removed = names::remove_file(&fid);
+            fid.close().and(removed)?;
+        }
+        _ => fid.close()?,
+    }
+    answer.set(&Reply::Clunk {})
+}

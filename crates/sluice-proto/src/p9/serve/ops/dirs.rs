@@ -1,0 +1,225 @@
+//! Listings: entries with Treaddir, whole stats with Tread.
+
+use super::stat::StatOf;
+use crate::p9::serve::answer::Answer;
+use crate::p9::serve::dispatch::Call;
+use crate::p9::serve::exchange::Exchange;
+use crate::p9::serve::fids::{Fid, Listing, NodeRef, OpenFid, Tree};
+use crate::p9::serve::translate::{ATTRS, entry_qid};
+use crate::p9::wire::{
+    DIRENT_MAX, Dirent, Payload, Reply, Str, dirent_len, encode_dirent, encode_stat,
+};
+use sluice_vfs::{Attr, DirEntry, DirSink, DirWant, Entry, Errno, NAME_MAX, ReadSink, Result};
+use std::cell::Cell;
+use std::sync::{Arc, PoisonError};
+
+pub(in super::super) fn readdir(
+    call: &Call<'_>,
+    fid: u32,
+    offset: u64,
+    count: u32,
+    exchange: &mut dyn Exchange,
+    answer: &mut Answer,
+) -> Result<()> {
+    let fid = call.fid(fid)?;
+    let handle = Some(fid.require_open()?.handle);
+    let sink = exchange.sink();
+    let room = (count as usize)
+        .min(call.connection.payload_max())
+        .min(sink.remaining());
+    let mut entries = Entries {
+        sink,
+        room,
+        len: 0,
+        has_more: Cell::new(false),
+        outcome: Ok(()),
+    };
+    fid.session().readdir(
+        &fid.ctx(),
+        fid.node.node,
+        handle,
+        offset,
+        DirWant::Names,
+        &mut entries,
+    )?;
+    let len = entries.finish()?;
+    answer.set(&Reply::Readdir {
+        entries: Payload { len },
+    })
+}
+
+/// The data of an Rreaddir.
+struct Entries<'a> {
+    sink: &'a mut dyn ReadSink,
+    room: usize,
+    len: usize,
+    /// An entry did not fit.
+    has_more: Cell<bool>,
+    outcome: Result<()>,
+}
+
+impl DirSink for Entries<'_> {
+    fn fits(&self, name_len: usize) -> bool {
+        let fits = name_len <= NAME_MAX && dirent_len(name_len) <= self.room;
+        self.has_more.set(!fits);
+        fits
+    }
+
+    fn push(&mut self, entry: &DirEntry<'_>) {
+        if self.outcome.is_ok() {
+            self.outcome = self.append(entry);
+        }
+    }
+}
+
+impl Entries<'_> {
+    fn append(&mut self, entry: &DirEntry<'_>) -> Result<()> {
+        let dirent = Dirent {
+            qid: entry_qid(entry.file_type, entry.ino),
+            offset: entry.next_cookie,
+            kind: entry
+                .file_type
+                .map_or(0, |file_type| file_type.to_dirent_type()),
+            name: Str(entry.name),
+        };
+        let mut buf = [0; DIRENT_MAX];
+        let len = encode_dirent(&dirent, &mut buf).map_err(|_| Errno::ENAMETOOLONG)?;
+        self.sink.put(buf.get(..len).unwrap_or_default())?;
+        self.room = self.room.saturating_sub(len);
+        self.len += len;
+        Ok(())
+    }
+
+    /// Bytes of all entries. None at all mean the end, so if the first does not
+    /// fit that is an error.
+    fn finish(self) -> Result<usize> {
+        self.outcome?;
+        match self.len == 0 && self.has_more.get() {
+            true => Err(Errno::EINVAL),
+            false => Ok(self.len),
+        }
+    }
+}
+
+/// Reads a directory as 9P2000 and 9P2000.u do: whole stats without `.` and
+/// `..`, from the start or from where the last read ended (read(5)).
+pub(super) fn read_stats(
+    call: &Call<'_>,
+    fid: &Fid,
+    open: &OpenFid,
+    offset: u64,
+    room: usize,
+    sink: &mut dyn ReadSink,
+) -> Result<usize> {
+    let mut at = open.listing.lock().unwrap_or_else(PoisonError::into_inner);
+    match offset {
+        0 => *at = Listing::default(),
+        _ if offset == at.offset => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    let mut len = 0;
+    loop {
+        let mut found = Found::new(&fid.node.tree, room - len);
+        fid.session().readdir(
+            &fid.ctx(),
+            fid.node.node,
+            Some(open.handle),
+            at.cookie,
+            DirWant::Entries(ATTRS),
+            &mut found,
+        )?;
+        let is_end = found.entries.is_empty() && !found.has_more.get();
+        let mut is_full = found.entries.is_empty();
+        for entry in &found.entries {
+            let Some(count) = put_stat(call, fid, entry, room - len, sink)? else {
+                is_full = true;
+                break;
+            };
+            len += count;
+            at.cookie = entry.next_cookie;
+        }
+        if is_full && len == 0 && !is_end {
+            return Err(Errno::EINVAL);
+        }
+        if is_full || is_end {
+            break;
+        }
+    }
+    at.offset = offset.saturating_add(len as u64);
+    Ok(len)
+}
+
+/// Writes the stat of an entry, if there is room; its bytes. Names that are no
+/// files' (dots, and what went away) take none.
+fn put_stat(
+    call: &Call<'_>,
+    dir: &Fid,
+    entry: &FoundEntry,
+    room: usize,
+    sink: &mut dyn ReadSink,
+) -> Result<Option<usize>> {
+    let Some((node, attr)) = &entry.file else {
+        return Ok(Some(0));
+    };
+    let stat = match StatOf::new(call, dir, node.node, attr, entry.name.clone()) {
+        Ok(stat) => stat,
+        Err(Errno::ENOENT | Errno::ESTALE) => return Ok(Some(0)),
+        Err(error) => return Err(error),
+    };
+    let mut buf = vec![0; stat.len_max()];
+    let len =
+        encode_stat(&stat.get(call), call.connection.dialect, &mut buf).map_err(|_| Errno::EIO)?;
+    if len > room {
+        return Ok(None);
+    }
+    sink.put(buf.get(..len).unwrap_or_default())?;
+    Ok(Some(len))
+}
+
+/// Entries of a directory, as many as might have room.
+struct Found<'t> {
+    tree: &'t Arc<Tree>,
+    entries: Vec<FoundEntry>,
+    room: usize,
+    has_more: Cell<bool>,
+}
+
+struct FoundEntry {
+    name: Vec<u8>,
+    next_cookie: u64,
+    /// None for dots, and for names that went away.
+    file: Option<(Arc<NodeRef>, Attr)>,
+}
+
+/// Fewest bytes of a stat in a directory, its name not counted.
+const STAT_MIN: usize = 49;
+
+impl<'t> Found<'t> {
+    fn new(tree: &'t Arc<Tree>, room: usize) -> Self {
+        Found {
+            tree,
+            entries: Vec::new(),
+            room,
+            has_more: Cell::new(false),
+        }
+    }
+}
+
+impl DirSink for Found<'_> {
+    fn fits(&self, name_len: usize) -> bool {
+        let fits = STAT_MIN + name_len <= self.room;
+        self.has_more.set(!fits);
+        fits
+    }
+
+    fn push(&mut self, entry: &DirEntry<'_>) {
+        let taken = |it: Entry| (NodeRef::new(self.tree, &it), it.attr);
+        let file = entry.entry.map(taken);
+        self.room = self.room.saturating_sub(STAT_MIN + entry.name.len());
+        self.entries.push(FoundEntry {
+            name: entry.name.to_vec(),
+            next_cookie: entry.next_cookie,
+            file,
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! Opening, and making what is opened.
+
+use super::qid_of;
+use crate::p9::serve::answer::Answer;
+use crate::p9::serve::dispatch::Call;
+use crate::p9::serve::fids::{Fid, FidState, NodeRef, OpenFid, Place};
+use crate::p9::serve::translate::{lopen_flags, open_mode};
+use crate::p9::wire::{LopenFlags, OpenMode, Qid, Reply};
+use sluice_vfs::{CreateArgs, Ctx, Errno, FileType, Name, NewNode, OpenFlags, Result, UnixMode};
+use std::sync::Arc;
+
+/// `iounit` of every reply: as much as a message holds.
+pub(super) const IOUNIT: u32 = 0;
+
+pub(in super::super) fn lopen(
+    call: &Call<'_>,
+    fid: u32,
+    flags: LopenFlags,
+    answer: &mut Answer,
+) -> Result<()> {
+    let flags = lopen_flags(flags)? - OpenFlags::EXCLUSIVE;
+    let qid = open_fid(call, fid, flags, false)?;
+    let iounit = IOUNIT;
+    answer.set(&Reply::Lopen { qid, iounit })
+}
+
+pub(in super::super) fn open(
+    call: &Call<'_>,
+    fid: u32,
+    mode: OpenMode,
+    answer: &mut Answer,
+) -> Result<()> {
+    let removes = mode.contains(OpenMode::RCLOSE);
+    let qid = open_fid(call, fid, open_mode(mode), removes)?;
+    let iounit = IOUNIT;
+    answer.set(&Reply::Open { qid, iounit })
+}
+
+pub(in super::super) fn lcreate(
+    call: &Call<'_>,
+    fid: u32,
+    name: &[u8],
+    flags: LopenFlags,
+    mode: u32,
+    gid: u32,
+    answer: &mut Answer,
+) -> Result<()> {
+    let dir = call.fid(fid)?;
+    let args = CreateArgs {
+        flags: lopen_flags(flags)? - OpenFlags::DIRECTORY,
+        new: NewNode::with_perm(mode & UnixMode::PERM_MASK),
+    };
+    let made = create_file(&dir, &dir.maker_ctx(gid), name, &args, false)?;
+    let qid = qid_of(call, &made)?;
+    call.connection.fids.replace(fid, made);
+    let iounit = IOUNIT;
+    answer.set(&Reply::Lcreate { qid, iounit })
+}
+
+/// What the fid of a directory becomes when it makes and opens a file in it.
+pub(super) fn create_file(
+    dir: &Arc<Fid>,
+    ctx: &Ctx<'_>,
+    name: &[u8],
+    args: &CreateArgs<'_>,
+    removes: bool,
+) -> Result<Fid> {
+    dir.require_path()?;
+    let name = Name::new(name)?;
+    let created = dir.session().create(ctx, dir.node.node, name, args)?;
+    let node = NodeRef::new(&dir.node.tree, &created.entry);
+    let open = OpenFid::new(&node, created.opened.handle, removes);
+    Ok(Fid {
+        user: Arc::clone(&dir.user),
+        node,
+        place: Some(Place {
+            dir: Arc::clone(&dir.node),
+            name: name.as_bytes().into(),
+        }),
+        state: FidState::Open(open),
+    })
+}
+
+/// Opens what a fid stands for.
+pub(super) fn open_fid(
+    call: &Call<'_>,
+    number: u32,
+    flags: OpenFlags,
+    removes: bool,
+) -> Result<Qid> {
+    let fid = call.fid(number)?;
+    fid.require_path()?;
+    let flags = match fid.node.file_type {
+        FileType::Directory if flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE) => {
+            return Err(Errno::EISDIR);
+        }
+        FileType::Directory => {
+            OpenFlags::READ | OpenFlags::DIRECTORY | (flags & OpenFlags::NOATIME)
+        }
+        _ => flags,
+    };
+    let opened = fid.session().open(&fid.ctx(), fid.node.node, flags)?;
+    let open = OpenFid::new(&fid.node, opened.handle, removes);
+    let meaning = Fid {
+        state: FidState::Open(open),
+        ..fid.cloned()
+    };
+    let qid = qid_of(call, &meaning)?;
+    call.connection.fids.replace(number, meaning);
+    Ok(qid)
+}
