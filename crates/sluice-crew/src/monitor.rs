@@ -89,6 +89,7 @@ impl Monitor {
     fn look_around(&self) {
         let mut rhythm = SHORTEST;
         let mut pause = rhythm;
+        let mut is_second_look = false;
         loop {
             std::thread::park_timeout(pause);
             let looks = self.crews().into_iter().map(|crew| crew.look());
@@ -98,10 +99,10 @@ impl Monitor {
                 Look::Moving | Look::Working => (rhythm * 2).min(LONGEST),
                 Look::Relieved => SHORTEST,
             };
-            pause = match seen {
-                Look::Working => SHORTEST,
-                _ => rhythm,
-            };
+            // Who is in a job is looked at again soon; who then is in another one
+            // only has long jobs.
+            is_second_look = seen == Look::Working && !is_second_look;
+            pause = if is_second_look { SHORTEST } else { rhythm };
         }
     }
 
