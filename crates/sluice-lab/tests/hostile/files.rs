@@ -435,3 +435,26 @@ fn assert_is_kept(path: &Path) {
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap())
 }
+
+/// A host process could open the devices that a guest makes. Where that is not to be, one
+/// option forbids them all, whoever of the guest asks.
+#[test]
+fn devices_can_be_forbidden() {
+    Scene::play_with(&["--modcaps=-mknod"], |scene| {
+        fs::set_permissions(&scene.share, fs::Permissions::from_mode(0o777)).unwrap();
+        let mut guest = scene.guest();
+        for caller in [(0, 0), (1000, 1000)] {
+            guest.caller = caller;
+            for (mode, rdev) in [(0o020_666, 0x103), (0o060_666, 0x801), (0o020_666, 0x501)] {
+                let args = MknodIn {
+                    mode,
+                    rdev,
+                    ..MknodIn::default()
+                };
+                let made = guest.ask_raw(Opcode::Mknod as u32, ROOT, &body(&args, b"device\0"));
+                assert_eq!(made, Err(Errno::EPERM), "{mode:o} {rdev:#x}");
+                assert!(!scene.share.join("device").exists());
+            }
+        }
+    });
+}

@@ -34,6 +34,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod files;
+mod memory;
 mod messages;
 mod monitor;
 mod names;

@@ -3,10 +3,10 @@
 use crate::scene::{Scene, assert_no_secret};
 use sluice_lab::raw_guest::{Guest, HEADER_LEN, OpenFile, ROOM, ROOT, body, header};
 use sluice_proto::fuse::wire::{
-    BatchForgetIn, ForgetOne, InHeader, InitFlags, InitIn, InterruptIn, MkdirIn, Opcode,
+    BatchForgetIn, ForgetOne, InHeader, InitFlags, InitIn, InitOut, InterruptIn, MkdirIn, Opcode,
 };
 use sluice_vfs::Errno;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 const REPLY: [u32; 2] = [HEADER_LEN, ROOM];
 
@@ -163,6 +163,52 @@ fn init_twice_leaves_nothing_of_the_first() {
                 assert!(guest.read(*known, 0, 10).is_err(), "round {round}");
             }
         }
+    });
+}
+
+/// Flags alone and together, with the second word announced or not; read-ahead of nothing
+/// and of everything; bodies of all lengths. What is agreed on is never more than was
+/// offered.
+#[test]
+fn init_of_any_kind() {
+    Scene::play(|scene| {
+        let mut guest = Guest::connect(scene.socket());
+        let single = (0..64).map(|bit| 1u64 << bit);
+        let extended = InitFlags::INIT_EXT.bits();
+        let offers: Vec<u64> = single
+            .flat_map(|bit| [bit, bit | extended, !bit, !bit & !extended])
+            .chain([0, u64::MAX])
+            .collect();
+        for (offered, max_readahead) in offers.iter().zip([0, 1, 4096, u32::MAX].iter().cycle()) {
+            let init = InitIn {
+                major: 7,
+                minor: 45,
+                max_readahead: *max_readahead,
+                flags: *offered as u32,
+                flags2: (*offered >> 32) as u32,
+                ..InitIn::default()
+            };
+            let reply = guest.ask_raw(Opcode::Init as u32, 0, init.as_bytes());
+            let Ok(reply) = reply else { continue };
+            let (agreed, _) = InitOut::read_from_prefix(&reply).unwrap();
+            let heard = match offered & extended {
+                0 => offered & u64::from(u32::MAX),
+                _ => *offered,
+            };
+            assert_eq!(agreed.init_flags().bits() & !heard, 0, "of {offered:#x}");
+            assert!(agreed.max_readahead <= *max_readahead);
+            assert!(agreed.max_write >= 4096 && guest.getattr(ROOT).is_ok());
+        }
+        for len in 0..120 {
+            let mut body = vec![0xff; len];
+            for (byte, known) in body.iter_mut().zip([7, 0, 0, 0, 45, 0, 0, 0]) {
+                *byte = known;
+            }
+            let _ = guest.ask_raw(Opcode::Init as u32, 0, &body);
+            let _ = guest.getattr(ROOT);
+        }
+        guest.init().unwrap();
+        assert!(guest.getattr(ROOT).is_ok());
     });
 }
 

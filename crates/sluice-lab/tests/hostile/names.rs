@@ -149,6 +149,78 @@ fn nothing_is_made_moved_or_removed_by_a_path() {
     });
 }
 
+/// The longest names there are, in all that takes one, next to one byte more.
+#[test]
+fn the_longest_names() {
+    Scene::play(|scene| {
+        let mut guest = scene.guest();
+        let file = guest.lookup(ROOT, b"file").unwrap();
+        let longest = |byte| [vec![byte; 255], vec![0]].concat();
+        let made = [
+            (Opcode::Mkdir, body(&mkdir(), &longest(b'd'))),
+            (Opcode::Mknod, body(&mknod(), &longest(b'n'))),
+            (Opcode::Create, body(&create(), &longest(b'c'))),
+            (
+                Opcode::Symlink,
+                [longest(b's'), b"target\0".to_vec()].concat(),
+            ),
+            (
+                Opcode::Link,
+                body(&LinkIn { oldnodeid: file }, &longest(b'l')),
+            ),
+            (
+                Opcode::Rename,
+                body(
+                    &RenameIn { newdir: ROOT },
+                    &[longest(b'l'), longest(b'r')].concat(),
+                ),
+            ),
+        ];
+        for (opcode, body) in made {
+            let done = guest.ask_raw(opcode as u32, ROOT, &body);
+            assert!(done.is_ok(), "{opcode:?}: {done:?}");
+        }
+        for byte in *b"dncsr" {
+            let found = guest.lookup(ROOT, &[byte; 255]);
+            assert!(found.is_ok_and(|node| node != 0), "{}", char::from(byte));
+            assert_eq!(guest.lookup(ROOT, &[byte; 256]), Err(Errno::ENAMETOOLONG));
+        }
+    });
+}
+
+/// No directory gets below itself, by moving or by exchanging, however often it is tried.
+#[test]
+fn directories_that_would_hold_themselves() {
+    Scene::play(|scene| {
+        fs::create_dir_all(scene.share.join("a/b/c")).unwrap();
+        let mut guest = scene.guest();
+        let a = guest.lookup(ROOT, b"a").unwrap();
+        let b = guest.lookup(a, b"b").unwrap();
+        let c = guest.lookup(b, b"c").unwrap();
+        for (parent, name, newdir, new_name) in [
+            (ROOT, &b"a\0"[..], a, &b"x\0"[..]),
+            (ROOT, b"a\0", b, b"x\0"),
+            (ROOT, b"a\0", c, b"x\0"),
+            (a, b"b\0", c, b"x\0"),
+            (ROOT, b"a\0", a, b"b\0"),
+            (ROOT, b"a\0", b, b"c\0"),
+            (b, b"c\0", ROOT, b"a\0"),
+        ] {
+            for flags in [0, 1, 2] {
+                let args = Rename2In {
+                    newdir,
+                    flags,
+                    padding: 0,
+                };
+                let names = [name, new_name].concat();
+                let moved = guest.ask_raw(Opcode::Rename2 as u32, parent, &body(&args, &names));
+                assert!(moved.is_err(), "{} with {flags}", names.escape_ascii());
+            }
+        }
+        assert!(scene.share.join("a/b/c").is_dir());
+    });
+}
+
 #[track_caller]
 fn refused(guest: &mut Guest, opcode: Opcode, node: u64, body: &[u8], what: &str) {
     let Err(errno) = guest.ask_raw(opcode as u32, node, body) else {

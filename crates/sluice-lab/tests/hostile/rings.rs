@@ -147,6 +147,86 @@ fn chains_that_no_driver_makes() {
     });
 }
 
+/// Tables of descriptors beside the ring, from the address of a request, of room for its
+/// reply and of the table itself.
+fn broken_tables(request: u64, room: u64, table: u64) -> Vec<(&'static str, Vec<Part>)> {
+    let empty = |next| (request, 0, NEXT, next);
+    vec![
+        (
+            "a loop",
+            vec![(request, 56, NEXT, 1), (room, 99, WRITE | NEXT, 0)],
+        ),
+        (
+            "a loop behind",
+            vec![(request, 56, NEXT, 1), (room, 99, WRITE | NEXT, 1)],
+        ),
+        (
+            "next outside",
+            vec![(request, 56, NEXT, 2), (room, 99, WRITE, 0)],
+        ),
+        ("next far outside", vec![(request, 56, NEXT, u16::MAX)]),
+        (
+            "a table in it",
+            vec![(request, 56, NEXT, 1), (table, 32, INDIRECT, 0)],
+        ),
+        (
+            "itself",
+            vec![(table, 32, INDIRECT | NEXT, 1), (room, 99, WRITE, 0)],
+        ),
+        (
+            "written before read",
+            vec![(room, 99, WRITE | NEXT, 1), (request, 56, NONE, 0)],
+        ),
+        (
+            "many of nothing",
+            (1..400).map(empty).chain([(room, 0, WRITE, 0)]).collect(),
+        ),
+        (
+            "more than a ring may have",
+            (1..2000).map(|next| (request, 56, NEXT, next)).collect(),
+        ),
+        (
+            "4 GiB, many times",
+            (1..60)
+                .map(|next| (room, u32::MAX, WRITE | NEXT, next))
+                .collect(),
+        ),
+        (
+            "the ring as a table",
+            vec![(table - 0x1_0000, 0x1000, NEXT, 0)],
+        ),
+    ]
+}
+
+#[test]
+fn tables_that_no_driver_makes() {
+    Scene::play(|scene| {
+        let request = header(Opcode::Getattr as u32, ROOT, 16);
+        for nth in 0..broken_tables(0, 0, 1 << 20).len() {
+            let mut guest = guest(scene, F_INDIRECT_DESC);
+            let (at, _) = guest.requests.slot(FREE_SLOT);
+            let (room, table) = (at + 0x1000, at + 0x2000);
+            let memory = guest.driver.memory();
+            memory.write(at, request.as_bytes()).unwrap();
+            let (what, parts) = broken_tables(at, room, table).swap_remove(nth);
+            let bytes: Vec<u8> = parts
+                .iter()
+                .flat_map(|part| descriptor(part).to_bytes())
+                .collect();
+            memory.write(table, &bytes).unwrap();
+            let done = guest.requests.used_idx().wrapping_add(1);
+            publish(&mut guest, &[(table, bytes.len() as u32, INDIRECT, 0)]);
+            guest.requests.wait_used_idx(done).expect(what);
+            let (id, written) = guest.requests.used_element(done.wrapping_sub(1));
+            assert_eq!(id, 0, "{what}");
+            assert!(
+                written <= HEADER_LEN,
+                "{what} is answered with {written} bytes"
+            );
+        }
+    });
+}
+
 /// A chain whose parts overlap, and whose reply is written over the request and over the
 /// ring: the driver's loss alone.
 #[test]
