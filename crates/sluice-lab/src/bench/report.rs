@@ -253,7 +253,8 @@ fn show_time(time_ns: f64) -> String {
     match time_ns {
         ns if ns < 100_000.0 => format!("{:.2} µs", ns / 1e3),
         ns if ns < 1_000_000.0 => format!("{:.1} µs", ns / 1e3),
-        ns => format!("{:.2} ms", ns / 1e6),
+        ns if ns < 1_000_000_000.0 => format!("{:.2} ms", ns / 1e6),
+        ns => format!("{:.2} s", ns / 1e9),
     }
 }
 
@@ -385,5 +386,6 @@ mod tests {
         assert_eq!(show(Unit::Bandwidth(1 << 20), 1_048_576.0), "1000 MB/s");
         assert_eq!(show(Unit::Operation, 123_456.0), "123.5 µs");
         assert_eq!(show(Unit::Operation, 123_456_789.0), "123.46 ms");
+        assert_eq!(show(Unit::Operation, 12_345_678_901.0), "12.35 s");
     }
 }

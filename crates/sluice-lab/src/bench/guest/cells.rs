@@ -88,6 +88,9 @@ pub(super) const TRUSTED_NAMES: &[Cell<ServedGuest>] = &[
     cell!("unlink", Unit::Operation),
 ];
 
+/// A part of hostapd, so that it can be built more than once.
+pub(super) const BUILDS: &[Cell<ServedGuest>] = &[cell!("make hostapd_cli", Unit::Operation, anew)];
+
 /// Programs where guests trust for ever.
 pub(super) const TRUSTED_PROGRAMS: &[Cell<ServedGuest>] = &[
     cell!("git status", Unit::Operation),

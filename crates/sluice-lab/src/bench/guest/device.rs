@@ -2,7 +2,7 @@
 //! in there.
 
 use super::fixture::{self, GuestFixture};
-use super::{MEMORY_MIB, MOUNTED_AT, agent};
+use super::{MOUNTED_AT, agent};
 use crate::bench::contest::{Contestant, Meter, Placement};
 use crate::bench::error::{BenchError, Context};
 use crate::bench::machine::Processors;
@@ -90,8 +90,8 @@ pub(super) struct ServedGuest {
 impl ServedGuest {
     /// Starts both. The guest shares a processor with the calling thread.
     pub(super) fn start(
-        program: Program,
-        trust: Trust,
+        (program, trust): (Program, Trust),
+        memory_mib: u32,
         programs: &Programs,
         fixture: &Rc<GuestFixture>,
         (group, entrant): (usize, usize),
@@ -112,7 +112,8 @@ impl ServedGuest {
             stdout: Box::new(output),
             stderr: Box::new(io::stderr()),
         };
-        let guest = guest(programs, fixture, entrant, &socket);
+        let mut guest = guest(programs, fixture, entrant, &socket);
+        guest.memory_mib = memory_mib;
         let mut running = guest.start(stdio).map_err(said)?;
         running.wait_until_ready().map_err(said)?;
         Ok(ServedGuest {
@@ -193,7 +194,6 @@ fn guest(programs: &Programs, fixture: &GuestFixture, entrant: usize, socket: &P
         ..MachineChoice::default()
     };
     guest.workdir = Some("/".into());
-    guest.memory_mib = MEMORY_MIB;
     guest
 }
 

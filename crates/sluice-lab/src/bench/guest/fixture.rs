@@ -15,6 +15,15 @@ pub(super) const FILES_EACH: u32 = 100;
 
 /// A file of four times a guest's memory.
 pub(super) const DATA: &str = "data";
+/// A file for each of so many jobs, together as large: these are followed by the job's number.
+pub(super) const DATA_OF_JOB: &str = "data-";
+pub(super) const JOBS: u32 = 4;
+/// A system with a compiler.
+pub(super) const SYSTEM: &str = "system";
+/// In an entrant's own directory: hostapd's sources.
+pub(super) const SOURCES: &str = "hostapd";
+/// In the system: where these are to be.
+pub(super) const SOURCES_AT: &str = "usr/src/hostapd";
 /// A tree of 20,000 small files.
 pub(super) const TREE: &str = "tree";
 /// Its repository.
@@ -31,16 +40,31 @@ const MIB: usize = 1 << 20;
 /// Gone when dropped; beside the share there is room for sockets and logs.
 pub(super) struct GuestFixture {
     folder: TempDir,
+    /// What there is to build, if that is wanted.
+    sources: Option<PathBuf>,
 }
 
 impl GuestFixture {
-    pub(super) fn make(parent: &Path, entrants: usize) -> Result<Self, BenchError> {
+    /// With a system, and something to build there, from the cache `lab`.
+    pub(super) fn make(
+        parent: &Path,
+        entrants: usize,
+        lab: Option<&Path>,
+    ) -> Result<Self, BenchError> {
         let folder = tempfile::Builder::new()
             .prefix("sluice-bench-")
             .tempdir_in(parent)
             .context(parent.display())?;
-        let fixture = GuestFixture { folder };
+        let fixture = GuestFixture {
+            folder,
+            sources: lab.map(|lab| lab.join("hostapd")),
+        };
         fixture.fill(entrants).context("making the share")?;
+        if let Some(lab) = lab {
+            let system = fixture.share().join(SYSTEM);
+            copy(&lab.join("root"), &system)?;
+            fs::create_dir_all(system.join(SOURCES_AT))?;
+        }
         Ok(fixture)
     }
 
@@ -48,7 +72,11 @@ impl GuestFixture {
         let share = self.share();
         fs::create_dir(&share)?;
         fs::create_dir(self.beside("tools"))?;
-        write_data(&share.join(DATA))?;
+        write_data(&share.join(DATA), 4 * MEMORY_MIB)?;
+        for job in 0..JOBS {
+            let data = share.join(format!("{DATA_OF_JOB}{job}"));
+            write_data(&data, 4 * MEMORY_MIB / JOBS)?;
+        }
         plant(&share.join(TREE))?;
         let mut tar = Command::new("tar");
         tar.arg("-cf").arg(share.join(ARCHIVE));
@@ -101,6 +129,13 @@ impl GuestFixture {
         let doomed = own.join(DOOMED);
         if !doomed.exists() {
             plant(&doomed)?;
+        }
+        if let Some(sources) = &self.sources {
+            let own = own.join(SOURCES);
+            if own.exists() {
+                fs::remove_dir_all(&own)?;
+            }
+            copy(sources, &own)?;
         }
         Ok(())
     }
@@ -160,13 +195,18 @@ fn plant(tree: &Path) -> Result<(), BenchError> {
 }
 
 /// Not sparse, and nothing in it that could be squeezed.
-fn write_data(path: &Path) -> Result<(), BenchError> {
+fn write_data(path: &Path, size_mib: u32) -> Result<(), BenchError> {
     let mut file = File::create(path)?;
     let block: Vec<u8> = (0..MIB).map(|index| (index % 251) as u8 | 1).collect();
-    for _ in 0..4 * MEMORY_MIB {
+    for _ in 0..size_mib {
         file.write_all(&block)?;
     }
     Ok(())
+}
+
+/// Copies a tree with all that belongs to it.
+fn copy(from: &Path, to: &Path) -> Result<(), BenchError> {
+    succeed(Command::new("cp").arg("-a").arg(from).arg(to))
 }
 
 fn succeed(command: &mut Command) -> Result<(), BenchError> {

@@ -3,8 +3,8 @@
 //!
 //! It holds a copy of the tree that the others serve. Names, attributes and the
 //! content of small files are what they would be; large files read as zeros,
-//! and what is written to them is dropped. A new session finds the tree as it
-//! was loaded.
+//! and what is written to them is taken and dropped. A new session finds the
+//! tree as it was loaded.
 
 mod answer;
 mod tree;
