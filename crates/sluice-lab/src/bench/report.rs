@@ -29,10 +29,10 @@ pub struct Comparison<'t> {
     pub control_ratio: Option<f64>,
     /// How often the subject fits into the best peer: above 1 it is faster.
     pub ratio: Option<f64>,
-    /// What the spreads allow to say.
+    /// What the spreads allow to say; the control's counts as the subject's.
     pub verdict: Option<Verdict>,
     /// The share of the distance from the best peer to the floor that the
-    /// subject has closed.
+    /// subject has closed, if these two can be told apart.
     pub closed: Option<f64>,
 }
 
@@ -41,6 +41,7 @@ impl Table {
     pub fn compare<'t>(&'t self, row: &'t Row) -> Comparison<'t> {
         let first = |role| self.figures(row, role).map(|(_, figure)| figure).next();
         let subject = first(Role::Subject);
+        let control = first(Role::Control);
         let best_peer = self
             .figures(row, Role::Peer)
             .min_by(|a, b| f64::total_cmp(&a.1.value.median, &b.1.value.median));
@@ -51,11 +52,11 @@ impl Table {
         Comparison {
             subject,
             best_peer,
-            control_ratio: times(first(Role::Control)),
+            control_ratio: times(control),
             ratio: times(peer_figure),
             verdict: subject
                 .zip(peer_figure)
-                .map(|(ours, theirs)| Verdict::of(&ours.value, &theirs.value)),
+                .map(|(ours, theirs)| verdict(ours, control, theirs)),
             closed: closed_distance(subject, peer_figure, first(Role::Floor)),
         }
     }
@@ -131,10 +132,7 @@ impl Table {
                 or_dash(it.best_peer, |(label, _)| label.to_owned()),
             ];
             if has_floor {
-                line.insert(
-                    8,
-                    or_dash(it.closed, |share| format!("{:.0} %", share * 100.0)),
-                );
+                line.insert(8, or_dash(it.closed, show_share));
             }
             lines.push(line);
         }
@@ -211,17 +209,23 @@ impl Table {
     }
 }
 
+fn verdict(subject: &Figure, control: Option<&Figure>, peer: &Figure) -> Verdict {
+    let ours = control.map_or(subject.value, |again| {
+        subject.value.widened_by(&again.value)
+    });
+    Verdict::of(&ours, &peer.value)
+}
+
 fn closed_distance(
     subject: Option<&Figure>,
     peer: Option<&Figure>,
     floor: Option<&Figure>,
 ) -> Option<f64> {
-    let (subject, peer, floor) = (
-        subject?.value.median,
-        peer?.value.median,
-        floor?.value.median,
-    );
-    Some((peer - subject) / (peer - floor)).filter(|share| peer > floor && share.is_finite())
+    let (subject, peer, floor) = (&subject?.value, &peer?.value, &floor?.value);
+    if Verdict::of(floor, peer) != Verdict::Faster {
+        return None;
+    }
+    Some((peer.median - subject.median) / (peer.median - floor.median))
 }
 
 fn quartiles_json(quartiles: &Quartiles) -> Value {
@@ -246,6 +250,14 @@ fn show(unit: Unit, value: f64) -> String {
         Unit::Operation => show_time(value),
         Unit::Bandwidth(bytes) => format!("{:.0} MB/s", bytes as f64 * 1e3 / value),
         Unit::Calls => format!("{value:.1}"),
+    }
+}
+
+/// Below the floor is who needs fewer messages.
+fn show_share(share: f64) -> String {
+    match share {
+        share if share > 1.0 => "> 100 %".to_owned(),
+        share => format!("{:.0} %", share * 100.0),
     }
 }
 

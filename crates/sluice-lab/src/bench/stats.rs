@@ -23,6 +23,16 @@ impl Quartiles {
         })
     }
 
+    /// The same figure, as uncertain as both together: `other` is of the same
+    /// thing, measured another time.
+    pub fn widened_by(&self, other: &Self) -> Self {
+        Quartiles {
+            lower: self.lower.min(other.lower),
+            median: self.median,
+            upper: self.upper.max(other.upper),
+        }
+    }
+
     /// Whether the two ranges between the quartiles have a point in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.lower <= other.upper && other.lower <= self.upper
@@ -78,6 +88,21 @@ mod tests {
                 upper: 4.0
             }
         );
+    }
+
+    #[test]
+    fn what_differs_from_itself_is_equal_to_what_lies_between() {
+        let figure = |lower, median, upper| Quartiles {
+            lower,
+            median,
+            upper,
+        };
+        let (once, again) = (figure(4.0, 5.0, 6.0), figure(8.0, 9.0, 10.0));
+        let peer = figure(7.0, 7.0, 7.5);
+        assert_eq!(Verdict::of(&once, &peer), Verdict::Faster);
+        let both = once.widened_by(&again);
+        assert_eq!((both.lower, both.median, both.upper), (4.0, 5.0, 10.0));
+        assert_eq!(Verdict::of(&both, &peer), Verdict::Equal);
     }
 
     #[test]
