@@ -33,7 +33,7 @@
 //! | CVE-2022-0358 | set-group-id of foreign groups | `files` |
 //! | – | FORGET frees what another request uses | `objects` |
 //! | – | negative or huge lengths, chains and indices that lie | `messages`, `values`, `rings` |
-//! | CVE-2020-13759 (vm-memory) | words of a ring that are read in halves | ring words are atomics here (`memory/volatile.rs` of `sluice-virtio`) |
+//! | CVE-2020-13759 (vm-memory) | words of a ring that are read in halves | ring words are atomics here (`memory/window.rs` of `sluice-virtio`) |
 //! | CVE-2023-41051 (vm-memory) | accesses beyond a region | another crate's; here: `rings`, `memory` |
 //! | CVE-2023-50711 (vmm-sys-util) | lengths in what is deserialized | nothing is: there is no migration |
 //! | QEMU issue 4403 (libvhost-user) | sizes of messages, indices of rings | `monitor` |
