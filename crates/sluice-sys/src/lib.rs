@@ -18,6 +18,7 @@ mod limits;
 pub mod lock;
 mod mount_attr;
 mod thread_fs;
+mod vsock;
 mod xattr;
 
 pub use child::bind_child;
@@ -33,6 +34,7 @@ pub use inherited::duplicate_inherited;
 pub use limits::raise_nofile_limit;
 pub use mount_attr::{MountAttrs, set_mount_attrs};
 pub use thread_fs::unshare_thread_fs;
+pub use vsock::VsockAddr;
 pub use xattr::{XattrSet, getxattr_at, listxattr_at, removexattr_at, setxattr_at};
 
 use sluice_vfs::{Errno, Result};

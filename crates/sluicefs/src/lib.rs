@@ -13,6 +13,7 @@
 //! what is behind it; only [`share`] names the export engine.
 #![forbid(unsafe_code)]
 
+mod address;
 pub mod cli;
 mod config;
 mod failure;
@@ -28,6 +29,7 @@ mod signals;
 mod timeout;
 mod translate;
 
+pub use address::{Address, ExportAddress};
 pub use failure::Failure;
 pub use timeout::Timeout;
 pub use translate::IdTranslation;
