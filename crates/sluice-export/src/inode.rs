@@ -6,7 +6,7 @@ use rustix::fd::{AsFd, BorrowedFd};
 use sluice_sys::FileHandle;
 use sluice_vfs::{FileType, Name, NodeId, Timestamp};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// The numbers of an inode. They may come to mean another one when it is gone.
@@ -37,8 +37,14 @@ pub(crate) struct Inode {
     pub(crate) handle: Option<FileHandle>,
     /// Its size as a peer was last told.
     size_told: AtomicU64,
+    /// How often it was asked about by its name, for want of a descriptor.
+    asked: AtomicU8,
     state: Mutex<State>,
 }
+
+/// Who is asked about so often is worth a descriptor, with which an answer takes the
+/// host no walk. A power of two, as the count wraps.
+const ASKED_OFTEN: u8 = 8;
 
 /// How an inode is reached.
 #[derive(Default)]
@@ -80,6 +86,7 @@ impl Inode {
             file_type,
             handle,
             size_told: AtomicU64::new(0),
+            asked: AtomicU8::new(0),
             state: Mutex::default(),
         }
     }
@@ -94,6 +101,15 @@ impl Inode {
         let fd = self.state().fd.upgrade()?;
         fd.touch();
         Some(fd)
+    }
+
+    /// Counts that it is asked about without a descriptor, and says whether it is time
+    /// to open one.
+    pub(crate) fn is_asked_often(&self) -> bool {
+        // A count that is lost between two threads costs nothing.
+        let asked = self.asked.load(Ordering::Relaxed).wrapping_add(1);
+        self.asked.store(asked, Ordering::Relaxed);
+        asked.is_multiple_of(ASKED_OFTEN)
     }
 
     /// Whether it would be found again without a descriptor, and told from

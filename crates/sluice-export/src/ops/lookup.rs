@@ -144,10 +144,16 @@ pub(crate) fn stat_of(session: &ExportSession, inode: Arc<Inode>, mask: AttrMask
     })
 }
 
-/// One system call, if the node can still be reached without opening it.
+/// One system call, if the node can still be reached without opening it. One that is
+/// asked about again and again is opened all the same.
 fn read_stat(session: &ExportSession, inode: Arc<Inode>, mask: AttrMask) -> Result<HostStat> {
     if let Some(fd) = inode.open_fd() {
         return HostStat::of_fd(fd.as_fd(), mask);
+    }
+    if inode.is_asked_often()
+        && let Ok(node) = reach::reach(session, inode.clone())
+    {
+        return HostStat::of_fd(node.path_fd(), mask);
     }
     if let Some(stat) = reach::stat_in_place(session, &inode) {
         return Ok(stat);

@@ -34,11 +34,11 @@ fn crowd_out(share: &Share) {
         fs::write(share.path("crowd").join(number.to_string()), "").unwrap();
     }
     let crowd = share.node("crowd");
-    for number in 0..100 {
-        let found = share.find_in(crowd, &number.to_string()).unwrap();
-        touch(share, found.node);
-        share.s().forget(found.node, 1);
-    }
+    let find = |number: i32| share.find_in(crowd, &number.to_string()).unwrap().node;
+    let nodes: Vec<_> = (0..100).map(find).collect();
+    nodes.iter().for_each(|&node| touch(share, node));
+    // Not before: what is forgotten leaves its place to the next.
+    nodes.iter().for_each(|&node| share.s().forget(node, 1));
     share.s().forget(crowd, 1);
     fs::remove_dir_all(share.path("crowd")).unwrap();
 }
@@ -251,4 +251,63 @@ fn a_listing_opens_no_entry() {
     let entries = listed.iter().filter(|listed| listed.entry.is_some());
     assert_eq!(entries.count(), 51);
     assert_eq!(descriptors(), before);
+}
+
+/// Descriptors of this process that lead into the share, to what `is_meant`.
+fn descriptors_of(share: &Share, is_meant: impl Fn(&str) -> bool) -> usize {
+    let links = fs::read_dir("/proc/self/fd").unwrap();
+    links
+        .filter_map(|link| fs::read_link(link.unwrap().path()).ok())
+        .filter_map(|target| Some(target.strip_prefix(share.dir.path()).ok()?.to_owned()))
+        .filter(|inside| inside.to_str().is_some_and(&is_meant))
+        .count()
+}
+
+#[test]
+fn a_node_that_is_asked_about_again_and_again_gets_a_descriptor() {
+    if !is_child() {
+        let test = "reaching::a_node_that_is_asked_about_again_and_again_gets_a_descriptor";
+        return with_few_descriptors(test);
+    }
+    let share = small();
+    fs::create_dir(share.path("d")).unwrap();
+    fs::write(share.path("d/f"), "abc").unwrap();
+    settle(&share.path("d/f"));
+    let d = share.node("d");
+    let f = share.find_in(d, "f").unwrap().node;
+    let of_f = || descriptors_of(&share, |name| name == "d/f");
+    for _ in 0..2 {
+        for _ in 0..7 {
+            assert_eq!((share.attr(f).size, of_f()), (3, 0));
+        }
+        for _ in 0..20 {
+            assert_eq!((share.attr(f).size, of_f()), (3, 1));
+        }
+        crowd_out(&share);
+    }
+    share.s().forget(f, 1);
+    assert_eq!(of_f(), 0);
+}
+
+#[test]
+fn nodes_that_are_asked_about_share_few_descriptors() {
+    if !is_child() {
+        let test = "reaching::nodes_that_are_asked_about_share_few_descriptors";
+        return with_few_descriptors(test);
+    }
+    const CACHED: usize = 16;
+    let share = small();
+    let names: Vec<_> = (0..100).map(|number| number.to_string()).collect();
+    for name in &names {
+        fs::write(share.path(name), name).unwrap();
+    }
+    settle(&share.path("99"));
+    let nodes: Vec<_> = names.iter().map(|name| share.node(name)).collect();
+    for (&node, name) in nodes.iter().zip(&names) {
+        for _ in 0..20 {
+            assert_eq!(share.attr(node).size, name.len() as u64);
+        }
+        assert!(descriptors_of(&share, |name| !name.is_empty()) <= CACHED);
+    }
+    assert!(descriptors_of(&share, |name| !name.is_empty()) >= CACHED / 2);
 }
