@@ -15,6 +15,7 @@ use sluice_lab::bench::raw::{Poll, RawOptions};
 use sluice_lab::bench::report::Table;
 use sluice_lab::bench::{guest, interrupt, mounted, null, priority, raw};
 use sluice_virtio::driver::WaitMode;
+use sluicefs::Address;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -105,6 +106,9 @@ enum What {
         #[arg(long, default_value = "auto")]
         poll: Polling,
     },
+    /// Be the 9P server that answers from memory
+    #[command(hide = true)]
+    NullServer9p { address: Address, share: PathBuf },
     /// Be Sluice on a disk that stalls
     #[command(hide = true)]
     StallingServer { socket: PathBuf, share: PathBuf },
@@ -150,6 +154,9 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
                 Some(share) => null::serve(socket, share, tag, *trusted),
                 None => raw::serve_nothing(socket, *poll),
             };
+        }
+        Some(What::NullServer9p { address, share }) => {
+            return null::p9::serve(address, share);
         }
         Some(What::StallingServer { socket, share }) => {
             return raw::serve_stalling(socket, share);

@@ -1,25 +1,20 @@
 //! Answers to FUSE requests, out of the tree.
 
-use super::tree::{Content, Directory, Kind, Tree};
-use rustix::fs::FileType;
+use super::tree::{DIRECTORY, Kind, PIECE, REGULAR, Tree};
 use sluice_proto::fuse::wire::{
-    Attr, AttrOut, CreateIn, Dirent, Direntplus, EntryOut, FopenFlags, InitFlags, InitIn, InitOut,
+    AttrOut, CreateIn, Dirent, Direntplus, EntryOut, FopenFlags, InitFlags, InitIn, InitOut,
     Kstatfs, MAJOR, MINOR, OpenOut, Operation, OutHeader, ReadIn, Reply, Request, RequestHead,
     Rest, StatfsOut, WriteIn, WriteOut, dirent_len, direntplus_len, encode_dirent,
     encode_direntplus, encode_error, encode_reply,
 };
 use sluice_vfs::Errno;
 use sluice_virtio::queue::Chain;
+use std::iter;
 use std::sync::Arc;
 use zerocopy::IntoBytes;
 
 /// Room for a reply without file data or listing.
 const SMALL_REPLY: usize = 8 * 1024;
-
-/// How much data is moved at a time that is not kept: so little that it stays
-/// in the processor's cache.
-const PIECE: usize = 64 * 1024;
-static ZEROS: [u8; PIECE] = [0; PIECE];
 
 /// Pages of the longest message, and their bytes.
 const MAX_PAGES: u16 = 256;
@@ -199,14 +194,8 @@ impl Answer<'_> {
     }
 
     fn make(&mut self, head: RequestHead, name: &[u8], mode: u32) -> Result<EntryOut, Errno> {
-        let kind = match FileType::from_raw_mode(mode) {
-            FileType::Directory => Kind::Directory(Directory::default()),
-            FileType::RegularFile => Kind::File(Content::Kept(Arc::default())),
-            _ => Kind::Other,
-        };
-        let node = self
-            .tree
-            .make(head.nodeid, name, new_attr(head, mode), kind)?;
+        let owner = (head.uid, head.gid);
+        let node = self.tree.make(head.nodeid, name, mode, owner)?;
         self.entry(node)
     }
 
@@ -216,12 +205,8 @@ impl Answer<'_> {
         name: &[u8],
         target: &[u8],
     ) -> Result<EntryOut, Errno> {
-        let attr = Attr {
-            size: target.len() as u64,
-            ..new_attr(head, SYMLINK | 0o777)
-        };
-        let kind = Kind::Symlink(target.into());
-        let node = self.tree.make(head.nodeid, name, attr, kind)?;
+        let owner = (head.uid, head.gid);
+        let node = self.tree.make_symlink(head.nodeid, name, target, owner)?;
         self.entry(node)
     }
 
@@ -270,30 +255,12 @@ impl Answer<'_> {
     }
 
     fn read(&mut self, request: &Request<'_>, args: &ReadIn) -> Result<usize, Errno> {
-        let node = self.tree.node(request.head.nodeid)?;
-        let Kind::File(content) = &node.kind else {
-            return Err(Errno::EISDIR);
-        };
-        let left = node.attr.size.saturating_sub(args.offset);
-        let len = u64::from(args.size).min(left) as usize;
+        let node = request.head.nodeid;
+        let data = self.tree.read(node, args.offset, args.size)?;
+        let header = OutHeader::success(request.head.unique, data.len());
         let mut writer = self.chain.writer();
-        let header = OutHeader::success(request.head.unique, len);
-        let sent = writer.write_all(header.as_bytes());
-        sent.map_err(|_| Errno::EINVAL)?;
-        match content {
-            Content::Kept(bytes) => {
-                let start = args.offset as usize;
-                let piece = bytes.get(start..start.saturating_add(len));
-                writer
-                    .write_all(piece.unwrap_or_default())
-                    .map_err(|_| Errno::EINVAL)?;
-            }
-            Content::Zeros => {
-                for start in (0..len).step_by(PIECE) {
-                    let piece = ZEROS.get(..PIECE.min(len - start)).unwrap_or_default();
-                    writer.write_all(piece).map_err(|_| Errno::EINVAL)?;
-                }
-            }
+        for piece in iter::once(header.as_bytes()).chain(data.pieces()) {
+            writer.write_all(piece).map_err(|_| Errno::EINVAL)?;
         }
         Ok(header.len as usize)
     }
@@ -354,12 +321,9 @@ impl Answer<'_> {
     }
 }
 
-/// Flags and types as x86-64 Linux has them, where this server runs.
+/// Flags as x86-64 Linux has them, where this server runs.
 const O_EXCL: u32 = 0o200;
 const O_TRUNC: u32 = 0o1000;
-const DIRECTORY: u32 = 0o040_000;
-const REGULAR: u32 = 0o100_000;
-const SYMLINK: u32 = 0o120_000;
 
 fn init(args: &InitIn) -> InitOut {
     InitOut {
@@ -384,15 +348,6 @@ fn entry(tree: &Tree, validity: Validity, node: u64) -> Result<EntryOut, Errno> 
         attr: tree.node(node)?.attr,
         ..EntryOut::default()
     })
-}
-
-fn new_attr(head: RequestHead, mode: u32) -> Attr {
-    Attr {
-        mode,
-        uid: head.uid,
-        gid: head.gid,
-        ..Attr::default()
-    }
 }
 
 fn open(open_flags: FopenFlags) -> OpenOut {

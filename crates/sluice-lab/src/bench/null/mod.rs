@@ -1,12 +1,13 @@
-//! A virtio-fs device that answers at once, from memory: the floor below which
-//! no server gets.
+//! Servers that answer at once, from memory: the floor below which no server gets.
+//! [`serve`] is a virtio-fs device, [`p9`] speaks 9P.
 //!
-//! It holds a copy of the tree that the others serve. Names, attributes and the
+//! They hold a copy of the tree that the others serve. Names, attributes and the
 //! content of small files are what they would be; large files read as zeros,
 //! and what is written to them is taken and dropped. A new session finds the
 //! tree as it was loaded.
 
 mod answer;
+pub mod p9;
 mod tree;
 
 use super::error::{BenchError, Context};

@@ -6,6 +6,7 @@ use sluice_vfs::Errno;
 use std::collections::HashMap;
 use std::fs::{self, Metadata};
 use std::io;
+use std::ops::Range;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -15,6 +16,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Files that get larger than this forget what is in them, and read as zeros:
 /// they are there to be measured, not to be kept.
 const KEPT_BYTES: u64 = 64 << 20;
+
+/// How much is moved at a time that is not kept: so little that it stays in the
+/// processor's cache.
+pub(super) const PIECE: usize = 64 * 1024;
+static ZEROS: [u8; PIECE] = [0; PIECE];
 
 /// Node id of the root.
 pub(super) const ROOT: u64 = 1;
@@ -88,6 +94,30 @@ impl Directory {
 
     fn is_empty(&self) -> bool {
         self.by_name.is_empty()
+    }
+}
+
+/// Bytes of a file, which stay as they are while this lives.
+pub(super) enum Data {
+    Kept(Arc<Vec<u8>>, Range<usize>),
+    Zeros(usize),
+}
+
+impl Data {
+    pub(super) fn len(&self) -> usize {
+        self.pieces().map(<[u8]>::len).sum()
+    }
+
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let (kept, zeros) = match self {
+            Data::Kept(bytes, range) => (bytes.get(range.clone()), 0),
+            Data::Zeros(len) => (None, *len),
+        };
+        let zeros = (0..zeros).step_by(PIECE).map(move |start| {
+            let len = PIECE.min(zeros - start);
+            ZEROS.get(..len).unwrap_or_default()
+        });
+        kept.into_iter().chain(zeros)
     }
 }
 
@@ -169,14 +199,37 @@ impl Tree {
         self.directory(parent)?.find(name).ok_or(Errno::ENOENT)
     }
 
-    /// A new node of this kind under a new name.
+    /// A new node under a new name; its type is in the mode.
     pub(super) fn make(
         &mut self,
         parent: u64,
         name: &[u8],
-        attr: Attr,
-        kind: Kind,
+        mode: u32,
+        owner: (u32, u32),
     ) -> Result<u64, Errno> {
+        let kind = match FileType::from_raw_mode(mode) {
+            FileType::Directory => Kind::Directory(Directory::default()),
+            FileType::RegularFile => Kind::File(Content::Kept(Arc::default())),
+            _ => Kind::Other,
+        };
+        self.insert(parent, name, new_attr(mode, owner), kind)
+    }
+
+    pub(super) fn make_symlink(
+        &mut self,
+        parent: u64,
+        name: &[u8],
+        target: &[u8],
+        owner: (u32, u32),
+    ) -> Result<u64, Errno> {
+        let attr = Attr {
+            size: target.len() as u64,
+            ..new_attr(SYMLINK | 0o777, owner)
+        };
+        self.insert(parent, name, attr, Kind::Symlink(target.into()))
+    }
+
+    fn insert(&mut self, parent: u64, name: &[u8], attr: Attr, kind: Kind) -> Result<u64, Errno> {
         if self.directory(parent)?.find(name).is_some() {
             return Err(Errno::EEXIST);
         }
@@ -286,6 +339,25 @@ impl Tree {
         Ok(())
     }
 
+    /// Up to `size` bytes from `offset` on.
+    pub(super) fn read(&self, id: u64, offset: u64, size: u32) -> Result<Data, Errno> {
+        let node = self.node(id)?;
+        let Kind::File(content) = &node.kind else {
+            return Err(Errno::EISDIR);
+        };
+        let left = node.attr.size.saturating_sub(offset);
+        let len = u64::from(size).min(left) as usize;
+        Ok(match content {
+            Content::Zeros => Data::Zeros(len),
+            // What is left is in memory, and so its place is a number of bytes.
+            Content::Kept(_) if len == 0 => Data::Zeros(0),
+            Content::Kept(bytes) => {
+                let start = offset as usize;
+                Data::Kept(Arc::clone(bytes), start..start + len)
+            }
+        })
+    }
+
     /// Writes `size` bytes, which `fill` puts where they belong; it is not
     /// called for a file whose content is not kept.
     pub(super) fn write(
@@ -316,6 +388,20 @@ impl Node {
         self.attr.size = size;
         self.attr.blocks = size.div_ceil(512);
         (self.attr.mtime, self.attr.mtimensec) = now();
+    }
+}
+
+/// Types in a mode, as x86-64 Linux has them, where this server runs.
+pub(super) const DIRECTORY: u32 = 0o040_000;
+pub(super) const REGULAR: u32 = 0o100_000;
+const SYMLINK: u32 = 0o120_000;
+
+fn new_attr(mode: u32, (uid, gid): (u32, u32)) -> Attr {
+    Attr {
+        mode,
+        uid,
+        gid,
+        ..Attr::default()
     }
 }
 
@@ -369,11 +455,9 @@ mod tests {
         let mut tree = sample();
         let sub = tree.lookup(ROOT, b"sub").unwrap();
         assert_eq!(tree.unlink(ROOT, b"sub"), Err(Errno::ENOTEMPTY));
-        let other = tree
-            .make(sub, b"other", Attr::default(), Kind::Other)
-            .unwrap();
+        let other = tree.make(sub, b"other", REGULAR, (0, 0)).unwrap();
         assert_eq!(
-            tree.make(sub, b"other", Attr::default(), Kind::Other),
+            tree.make(sub, b"other", REGULAR, (0, 0)),
             Err(Errno::EEXIST)
         );
         tree.rename((sub, b"other"), (ROOT, b"moved")).unwrap();
@@ -389,7 +473,7 @@ mod tests {
     fn a_place_in_a_listing_outlives_removals() {
         let mut tree = sample();
         for name in [b"a", b"b", b"c"] {
-            tree.make(ROOT, name, Attr::default(), Kind::Other).unwrap();
+            tree.make(ROOT, name, REGULAR, (0, 0)).unwrap();
         }
         let all: Vec<_> = tree.directory(ROOT).unwrap().list(0).collect();
         let (_, _, after_a) = *all.iter().find(|(name, ..)| *name == b"a").unwrap();
@@ -411,9 +495,19 @@ mod tests {
             .unwrap();
         assert_eq!(kept(&tree).unwrap(), b"content\0\0ed");
         assert_eq!(kept(&loaded).unwrap(), b"content");
+        let read = |tree: &Tree, offset| {
+            let data = tree.read(file, offset, 4).unwrap();
+            data.pieces().collect::<Vec<_>>().concat()
+        };
+        assert_eq!(
+            [read(&tree, 8), read(&tree, 11)],
+            [b"\0ed".to_vec(), vec![]]
+        );
         tree.write(file, KEPT_BYTES, 1, |_| panic!("nowhere to put it"))
             .unwrap();
         assert_eq!(kept(&tree), None);
+        let long = tree.read(file, 1, 200_000).unwrap();
+        assert_eq!(long.len(), 200_000);
         assert_eq!(tree.node(file).unwrap().attr.size, KEPT_BYTES + 1);
     }
 }
