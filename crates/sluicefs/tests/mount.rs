@@ -232,10 +232,11 @@ fn mount_returns_when_the_mount_is_usable_and_lives_on_in_the_background() {
         return skip(why);
     }
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("file"), "content").unwrap();
-    let target = dir.path().join("mnt");
+    let (export, target) = (dir.path().join("export"), dir.path().join("mnt"));
+    fs::create_dir(&export).unwrap();
     fs::create_dir(&target).unwrap();
-    let arguments = ["mount", "--export", ".", "mnt", "-o", "fsname=a b\\c"];
+    fs::write(export.join("file"), "content").unwrap();
+    let arguments = ["mount", "--export", "export", "mnt", "-o", "fsname=a b\\c"];
     // With a log wanted, the background process keeps stderr: its end shows there.
     let mut command = sluice(&arguments);
     command.current_dir(dir.path()).env("RUST_LOG", "error");
@@ -359,4 +360,65 @@ fn a_mount_without_its_server_is_told_apart_from_a_missing_directory() {
     let (status, line) = common::status_and_line(&output);
     assert_eq!(status, 1);
     assert!(line.contains("lost its server: unmount it first"), "{line}");
+}
+
+/// The server would wait for itself, for ever, and with it whoever looks there.
+#[test]
+fn a_mount_within_its_own_export_is_refused_also_by_another_name() {
+    if let Some(why) = cannot_mount() {
+        return skip(why);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (export, other) = (dir.path().join("export"), dir.path().join("other"));
+    fs::create_dir_all(export.join("within/deep")).unwrap();
+    fs::create_dir(&other).unwrap();
+    symlink("export/within", dir.path().join("link")).unwrap();
+    // Two views of one directory: a mount in one of them is one in both.
+    let script = r#"
+        mount --bind . . && mount --make-shared . && cd "$PWD"
+        mount --bind export other
+        for at in export/within export/within/deep link other/within; do
+            "$0" mount --export export "$at"
+            echo "$? $(grep -c " $PWD/.* - fuse.sluice " /proc/self/mountinfo)"
+        done
+        "$0" mount --export export export && ls export && umount export
+    "#;
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script])
+        .arg(env!("CARGO_BIN_EXE_sluice"))
+        .current_dir(dir.path())
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(stdout, format!("{}within\n", "1 0\n".repeat(4)), "{stderr}");
+    assert_eq!(stderr.lines().count(), 4, "{stderr}");
+    for line in stderr.lines() {
+        assert!(
+            line.contains("it is part of what is mounted, 'export'"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_second_mount_on_one_point_is_refused() {
+    let Some(mount) = Mount::new("") else {
+        return;
+    };
+    for more in [&[][..], &["--foreground"]] {
+        let arguments = [
+            "mount",
+            "--export",
+            text(&mount.export),
+            text(&mount.target),
+        ];
+        let (status, line) = common::status_and_line(&run(&[&arguments[..], more].concat()));
+        assert_eq!(status, 1);
+        assert!(
+            line.contains("is there already; unmount it first"),
+            "{line}"
+        );
+    }
 }

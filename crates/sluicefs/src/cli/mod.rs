@@ -4,7 +4,8 @@
 //! Exit status: 0 when the command did what it was asked to (`serve` and
 //! `mount` also when SIGINT, SIGTERM or SIGHUP ended them), 1 when it could
 //! not, 2 for a command line or configuration file that makes no sense. `run`
-//! exits with what the guest's command did, and `virtiofsd` as virtiofsd does.
+//! exits with what the guest's command did, and with 125 where others do with 1;
+//! `virtiofsd` as virtiofsd does.
 
 mod docs;
 mod isolation_args;
@@ -96,7 +97,7 @@ impl Command {
         match self {
             Command::Serve(args) => args.run()?,
             Command::Mount(args) => args.run()?,
-            Command::Run(args) => return args.run(),
+            Command::Run(args) => return Ok(args.run()),
             Command::Virtiofsd(args) => return args.run(),
             Command::Completions(args) => args.run()?,
             Command::Man(args) => args.run()?,

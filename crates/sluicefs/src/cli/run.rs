@@ -1,7 +1,6 @@
 //! `sluice run`.
 
 use super::share_args::cache_mode;
-use crate::failure::Failure;
 use crate::sandbox::{self, Guest, GuestRoot, GuestShare, MachineChoice, MachineKind, ShareSource};
 use crate::share::SharePolicy;
 use crate::timeout::Timeout;
@@ -84,10 +83,12 @@ Examples:
   echo 'uname -a' | sluice run
 
 Exit status:
-  that of the command; 128 and the number of a signal that ended it
-  1    no guest could be started, 2 the command line makes no sense
-  125  the guest failed, and with it the command
-  128+N  signal N ended this program, and with it the guest
+  that of the command, or
+  2      the command line makes no sense
+  125    no guest could be started, or it failed, and with it the command
+  126    the guest has the command, and cannot execute it
+  127    the guest has no such command
+  128+N  signal N ended the command, or this program and with it the guest
 
 Where a guest comes from: user-mode Linux (Debian's package user-mode-linux) is
 looked up as linux.uml or linux in $PATH; QEMU as qemu-system-x86_64, with this
@@ -108,7 +109,7 @@ impl RunArgs {
     }
 
     /// Boots, runs and returns what to exit with.
-    pub(super) fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) fn run(self) -> ExitCode {
         sandbox::run(self.guest())
     }
 

@@ -30,7 +30,7 @@ pub(super) fn mount(
     target: &Path,
     options: &MountOptions,
 ) -> Result<(KernelMount, OwnedFd), Failure> {
-    let target = checked_target(target)?;
+    let target = mount_point(target)?;
     let (device, by_helper) = if rustix::process::geteuid().is_root() {
         (mount_directly(source, &target, options)?, false)
     } else {
@@ -57,6 +57,12 @@ impl KernelMount {
     /// Where it is mounted.
     pub(super) fn target(&self) -> &Path {
         &self.target
+    }
+
+    /// Whether it can be seen somewhere beneath `dir`, which is absolute and
+    /// without symlinks: a mount spreads to all views of a shared mount point.
+    pub(super) fn is_beneath(&self, dir: &Path) -> bool {
+        mount_table::is_beneath(dir, &self.entry.device)
     }
 
     /// Lets the kernel read ahead by whole messages (bdi's default is an
@@ -89,8 +95,24 @@ impl KernelMount {
     }
 }
 
-/// The mount point as an absolute path without symlinks.
-fn checked_target(target: &Path) -> Result<PathBuf, Failure> {
+/// The mount point as an absolute path without symlinks. It may be the root of
+/// another mount, but not of one of ours: two on one point are a mistake.
+///
+/// # Errors
+/// It is no directory that one can mount on.
+pub(super) fn mount_point(target: &Path) -> Result<PathBuf, Failure> {
+    let path = directory(target)?;
+    if mount_table::topmost_at(&path, FS_TYPE).is_some() {
+        let what = format!(
+            "cannot mount on '{}': a mount of sluice is there already",
+            target.display()
+        );
+        return Err(Failure::new(what).advise("unmount it first, or choose another directory"));
+    }
+    Ok(path)
+}
+
+fn directory(target: &Path) -> Result<PathBuf, Failure> {
     let is_dir = target.metadata().map(|found| found.is_dir());
     match (is_dir, target.canonicalize()) {
         (Ok(true), Ok(path)) => Ok(path),

@@ -92,13 +92,29 @@ fn start(config: &MountConfig) -> Result<(Mounted, OnEndSignal), Failure> {
         .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
 
     let service = share::open(&config.export, &config.options.policy)?;
+    let target = kernel::mount_point(&config.target)?;
+    let export = config.export.canonicalize();
+    let export = export.map_err(|error| Failure::from_io("serve", &config.export, &error))?;
+    if mount_table::is_within(&target, &export) {
+        return Err(within_itself(config));
+    }
     let source = match &config.options.fsname {
         Some(name) => name.clone(),
         None => config.export.display().to_string(),
     };
-    let mounted = Mounted::start(service, &source, &config.target, &config.options)?;
+    let mounted = Mounted::start(service, &source, &target, &config.options)?;
+    if mounted.kernel.is_beneath(&export) {
+        return Err(within_itself(config)); // and unmounts
+    }
     let _ = mount.set(mounted.unmounter());
     Ok((mounted, signals))
+}
+
+/// To serve what is beneath the mount, the server would ask itself, and wait.
+fn within_itself(config: &MountConfig) -> Failure {
+    let (target, export) = (config.target.display(), config.export.display());
+    let what = format!("cannot mount on '{target}': it is part of what is mounted, '{export}'");
+    Failure::new(what).advise("mount it outside of that, or on it")
 }
 
 fn end_by_signal(mount: Option<&Unmounter>, nth: usize) {

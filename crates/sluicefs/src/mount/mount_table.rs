@@ -19,6 +19,24 @@ pub(super) fn topmost_at(target: &Path, fs_type: &str) -> Option<MountEntry> {
     topmost_in(&table, target, fs_type)
 }
 
+/// Whether the file system `device` (`MAJOR:MINOR`) is mounted on something
+/// beneath `dir`.
+pub(super) fn is_beneath(dir: &Path, device: &str) -> bool {
+    std::fs::read("/proc/self/mountinfo").is_ok_and(|table| is_beneath_in(&table, dir, device))
+}
+
+fn is_beneath_in(table: &[u8], dir: &Path, device: &str) -> bool {
+    table.split(|&byte| byte == b'\n').any(|line| {
+        let has_device = line.split(|&byte| byte == b' ').nth(2) == Some(device.as_bytes());
+        has_device && mount_point(line).is_some_and(|point| is_within(Path::new(&point), dir))
+    })
+}
+
+/// Whether `path` lies somewhere in `dir` and is not `dir` itself.
+pub(super) fn is_within(path: &Path, dir: &Path) -> bool {
+    path != dir && path.starts_with(dir)
+}
+
 fn topmost_in(table: &[u8], target: &Path, fs_type: &str) -> Option<MountEntry> {
     // The table is in mounting order: the last line with this mount point hides the others.
     let line = table.split(|&byte| byte == b'\n').rfind(|line| {
@@ -81,5 +99,20 @@ mod tests {
         assert!(topmost_in(TABLE, Path::new("/mnt/\\"), "tmpfs").is_some());
         assert_eq!(topmost_in(TABLE, Path::new("/mnt"), "tmpfs"), None);
         assert_eq!(topmost_in(b"rubbish\n\n1 2", Path::new("/"), "x"), None);
+    }
+
+    #[test]
+    fn a_file_system_is_found_beneath_a_directory() {
+        for (dir, device, expected) in [
+            ("/mnt", "0:41", true),
+            ("/", "0:42", true),
+            ("/mnt/a b", "0:41", false),
+            ("/mn", "0:41", false),
+            ("/mnt", "0:20", false),
+            ("/mnt", "0:4", false),
+        ] {
+            let found = is_beneath_in(TABLE, Path::new(dir), device);
+            assert_eq!(found, expected, "{dir} {device}");
+        }
     }
 }

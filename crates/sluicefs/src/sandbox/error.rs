@@ -19,7 +19,7 @@ pub enum GuestError {
         console: Vec<String>,
     },
     /// It did not boot in time.
-    #[error("the guest was not ready after {} s ({machine})", limit.as_secs())]
+    #[error("the guest was not ready after {limit:?} ({machine})")]
     NotReady {
         /// How long it had.
         limit: Duration,
@@ -39,7 +39,7 @@ pub enum GuestError {
         console: Vec<String>,
     },
     /// The command took too long.
-    #[error("the guest was ended after {} s", limit.as_secs())]
+    #[error("the guest was ended after {limit:?}")]
     TimeLimit {
         /// How long it had.
         limit: Duration,

@@ -18,16 +18,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
 
-/// The guest ended without the command's exit status.
-const GUEST_FAILED: u8 = 125;
+/// There is no exit status of the command's, as with env(1) and timeout(1).
+const OWN_FAILURE: u8 = 125;
 
 /// Runs the guest on this process's streams (and terminal, if there is one),
-/// and returns what to exit with: the command's status, 125 if the guest
-/// failed, or 128 and the number of the signal that this process was sent.
-///
-/// # Errors
-/// No guest could be started.
-pub fn run(mut guest: Guest) -> Result<ExitCode, Failure> {
+/// and returns what to exit with: the command's status, 125 if no guest could
+/// be started or it failed, which is then told, or 128 and the number of the
+/// signal that this process was sent.
+pub fn run(guest: Guest) -> ExitCode {
+    try_run(guest).unwrap_or_else(|failure| {
+        logging::say(failure);
+        ExitCode::from(OWN_FAILURE)
+    })
+}
+
+fn try_run(mut guest: Guest) -> Result<ExitCode, Failure> {
     let is_interactive = terminal::is_interactive();
     if is_interactive {
         let term = std::env::var_os("TERM").unwrap_or_else(|| "linux".into());
@@ -52,14 +57,14 @@ pub fn run(mut guest: Guest) -> Result<ExitCode, Failure> {
                 logging::say(format_args!("guest: {line}"));
             }
             logging::say(error);
-            Ok(ExitCode::from(GUEST_FAILED))
+            Ok(ExitCode::from(OWN_FAILURE))
         }
     }
 }
 
 /// As a shell reports a signal.
 fn ended_by(signal: i32) -> u8 {
-    u8::try_from(signal).map_or(GUEST_FAILED, |signal| signal.saturating_add(128))
+    u8::try_from(signal).map_or(OWN_FAILURE, |signal| signal.saturating_add(128))
 }
 
 fn own_stdio(is_interactive: bool) -> io::Result<GuestStdio> {

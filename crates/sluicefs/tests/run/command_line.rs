@@ -45,6 +45,52 @@ fn the_command_decides_the_exit_status() {
 }
 
 #[test]
+fn a_command_that_cannot_be_run_is_one_line_and_its_status() {
+    if uml("").is_none() {
+        return;
+    }
+    let [tmp, share] = [(); 2].map(|()| tempdir().unwrap());
+    std::fs::write(share.path().join("plain"), "text").unwrap();
+    let at = format!("{}:/share", share.path().display());
+    for (arguments, expected, words) in [
+        (
+            &["--", "nothing"][..],
+            127,
+            "'nothing': the guest has no such command",
+        ),
+        (
+            &["--", "./nothing"],
+            127,
+            "'./nothing': the guest has no such command",
+        ),
+        (
+            &["--", "./plain"],
+            126,
+            "'./plain': it is not an executable file",
+        ),
+        (
+            &["--", "/share"],
+            126,
+            "'/share': it is not an executable file",
+        ),
+        (
+            &["--workdir=/no", "--", "true"],
+            125,
+            "'/no': the guest has no such directory",
+        ),
+    ] {
+        let arguments = [&["--share", &at][..], arguments].concat();
+        let output = sluice_run(tmp.path(), &arguments).output().unwrap();
+        let (status, line) = status_and_line(&output);
+        assert_eq!(status, expected, "{line}");
+        assert!(
+            line.starts_with("sluice: cannot ") && line.ends_with(words),
+            "{line}"
+        );
+    }
+}
+
+#[test]
 fn a_guest_that_fails_is_125() {
     if uml("").is_none() {
         return;
@@ -70,7 +116,7 @@ fn a_guest_that_fails_is_125() {
 }
 
 #[test]
-fn what_cannot_start_is_1_and_one_line() {
+fn what_cannot_start_is_125_and_one_line() {
     let tmp = tempdir().unwrap();
     let missing = tmp.path().join("missing");
     let missing = missing.to_str().unwrap();
@@ -81,7 +127,7 @@ fn what_cannot_start_is_1_and_one_line() {
         .env_remove("SLUICE_LAB_CACHE")
         .output();
     let (status, line) = status_and_line(&output.unwrap());
-    assert_eq!(status, 1);
+    assert_eq!(status, 125);
     assert!(
         line.contains("install the package user-mode-linux"),
         "{line}"
@@ -90,7 +136,7 @@ fn what_cannot_start_is_1_and_one_line() {
     let (status, line) = status_and_line(&run(&["run", "--kernel", missing]));
     assert_eq!(
         (status, line.contains("No such file or directory")),
-        (1, true),
+        (125, true),
         "{line}"
     );
 
@@ -102,7 +148,7 @@ fn what_cannot_start_is_1_and_one_line() {
         ] {
             let output = sluice_run(tmp.path(), &arguments).output().unwrap();
             let (status, line) = status_and_line(&output);
-            assert_eq!(status, 1, "{line}");
+            assert_eq!(status, 125, "{line}");
             assert!(line.contains(missing), "{line}");
         }
     }
