@@ -6,6 +6,7 @@ use crate::timeout::Timeout;
 use crate::translate::{IdTranslation, id_map};
 use sluice_export::{Export, ExportOptions};
 use sluice_proto::fuse::serve::{CacheMode, Offer, ServeOptions};
+use sluice_proto::p9;
 use sluice_vfs::FileService;
 use std::path::Path;
 use std::str::FromStr;
@@ -157,6 +158,16 @@ impl SharePolicy {
         options.posix_acl = self.posix_acl;
         options.security_label = self.security_label;
         options
+    }
+
+    /// The same in the words of the 9P server. What the guest caches and where it
+    /// keeps locks, its mount options say.
+    pub fn p9_options(&self) -> p9::serve::ServeOptions {
+        p9::serve::ServeOptions {
+            xattr: self.xattr,
+            posix_acl: self.posix_acl != Offer::Never,
+            ..p9::serve::ServeOptions::default()
+        }
     }
 
     /// A client that owns the tree need not share its locks.

@@ -131,7 +131,7 @@ fn helper(task: &str, sandbox: &str, dir: &Path) {
     let place = SharePlace {
         dir: dir.join("share"),
         read_only: false,
-        socket: None,
+        sockets: Vec::new(),
     };
     let outside = FileHandle::of(CWD, dir.join("outside")).ok();
     let inside = match enter(&options, &[place], Notify::Nobody).unwrap() {

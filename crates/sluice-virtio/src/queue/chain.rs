@@ -18,15 +18,17 @@ use std::sync::Arc;
 pub struct Chain {
     ring: Arc<Ring>,
     head: u16,
+    number: u64,
     /// `None` once completed.
     segments: Option<Segments>,
 }
 
 impl Chain {
-    pub(super) fn new(ring: Arc<Ring>, head: u16, segments: Segments) -> Self {
+    pub(super) fn new(ring: Arc<Ring>, head: u16, number: u64, segments: Segments) -> Self {
         Chain {
             ring,
             head,
+            number,
             segments: Some(segments),
         }
     }
@@ -39,6 +41,12 @@ impl Chain {
     /// Descriptors of that queue: as many chains can be in flight.
     pub fn queue_size(&self) -> u16 {
         self.ring.size()
+    }
+
+    /// How many chains were taken from the ring before this one, since it started.
+    /// Several threads may take chains; this is the order in which they came.
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// What the driver sent.
@@ -55,6 +63,12 @@ impl Chain {
     /// the reply (more than there is room for counts as all of it).
     pub fn complete(mut self, written: usize) {
         self.finish(written);
+    }
+
+    /// Gives it back unused, and ends the ring: what the driver sent cannot be answered
+    /// at all. The front-end is told of `why` as of a ring that is malformed.
+    pub fn break_ring(self, why: &'static str) {
+        self.ring.fail(why);
     }
 
     fn finish(&mut self, written: usize) {

@@ -32,9 +32,20 @@ struct State {
     /// in flight at once.
     spare: Vec<Storage>,
     in_flight: usize,
+    /// Chains that were taken.
+    taken: u64,
+    /// Why no more are.
+    broken: Option<&'static str>,
     draining: bool,
     call: Option<Arc<Caller>>,
     warned: bool,
+}
+
+/// What was found for a chain.
+struct Taken {
+    head: u16,
+    number: u64,
+    segments: Segments,
 }
 
 impl Ring {
@@ -58,6 +69,8 @@ impl Ring {
                 resubmit: VecDeque::new(),
                 spare: Vec::new(),
                 in_flight: 0,
+                taken: 0,
+                broken: None,
                 draining: false,
                 call,
                 warned: false,
@@ -94,8 +107,11 @@ impl Ring {
         let due = state.signal_due();
         drop(state);
         signal(due);
-        let chain =
-            outcome.map(|found| found.map(|(head, list)| Chain::new(self.clone(), head, list)));
+        let chain = outcome.map(|found| {
+            let taken = found?;
+            let (head, number) = (taken.head, taken.number);
+            Some(Chain::new(self.clone(), head, number, taken.segments))
+        });
         // What came from memory that is gone is not the driver's word, error or not.
         intact.and(chain)
     }
@@ -113,6 +129,11 @@ impl Ring {
         let due = state.signal_due();
         drop(state);
         signal(due);
+    }
+
+    /// Takes no more chains: who asks for them gets an error.
+    pub(super) fn fail(&self, why: &'static str) {
+        self.lock().broken.get_or_insert(why);
     }
 
     /// Asks the driver for a kick; true if chains wait already.
@@ -175,14 +196,23 @@ impl Ring {
 }
 
 impl State {
-    fn pop(&mut self, indirect: bool) -> Result<Option<(u16, Segments)>, RingError> {
+    fn pop(&mut self, indirect: bool) -> Result<Option<Taken>, RingError> {
+        if let Some(why) = self.broken {
+            return Err(RingError::Refused(why));
+        }
         while let Some(head) = self.take_head()? {
             let storage = self.spare.pop().unwrap_or_default();
             let mut segments = Segments::new(self.memory.clone(), storage);
             match walk_chain(&self.queue, &self.memory, head, indirect, &mut segments) {
                 Ok(()) => {
                     self.in_flight += 1;
-                    return Ok(Some((head, segments)));
+                    let number = self.taken;
+                    self.taken += 1;
+                    return Ok(Some(Taken {
+                        head,
+                        number,
+                        segments,
+                    }));
                 }
                 Err(error) => {
                     if !std::mem::replace(&mut self.warned, true) {

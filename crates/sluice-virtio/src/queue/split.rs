@@ -46,6 +46,9 @@ pub enum RingError {
     /// A memory file shrank under its mapping.
     #[error("guest memory was taken away")]
     MemoryLost,
+    /// The device gave a chain back with [`Chain::break_ring`](super::Chain::break_ring).
+    #[error("{0}")]
+    Refused(&'static str),
 }
 
 /// The device's side of a split ring.

@@ -6,7 +6,9 @@ use super::usage::one_line;
 use crate::config::ConfigFile;
 use crate::failure::Failure;
 use crate::isolation::IsolationOptions;
-use crate::serve::{self, Endpoint, Lifetime, ServeConfig, ServedShare, Tag};
+use crate::serve::{
+    self, DeviceKind, Endpoint, Lifetime, ServeConfig, ServedDevice, ServedShare, Tag,
+};
 use clap::{Args, Parser};
 use sluice_crew::Polling;
 use std::ffi::OsString;
@@ -29,7 +31,7 @@ pub struct ServeArgs {
     #[arg(
         long = "and",
         help_heading = "Several shares",
-        value_name = "DIR --virtiofs SOCKET [OPTIONS]",
+        value_name = "DIR --virtiofs|--virtio-9p SOCKET [OPTIONS]",
         num_args = 1..,
         allow_hyphen_values = true,
         requires = "dir"
@@ -51,7 +53,7 @@ pub struct ServeArgs {
 }
 
 const USAGE: &str = "\
-sluice serve DIR --virtiofs SOCKET [OPTIONS] [--and DIR --virtiofs SOCKET [OPTIONS]]…
+sluice serve DIR --virtiofs|--virtio-9p SOCKET [OPTIONS] [--and DIR …]…
        sluice serve --config FILE";
 
 const MORE: &str = "\
@@ -60,6 +62,12 @@ In a Linux guest:
 With QEMU (memory must be shared):
   -object memory-backend-memfd,id=mem,size=1G,share=on -machine memory-backend=mem
   -chardev socket,id=fs,path=SOCKET -device vhost-user-fs-pci,chardev=fs,tag=TAG
+
+9P on virtio instead, with QEMU 11.1 or later (config_size is 2 and the length of TAG):
+  -chardev socket,id=p9,path=SOCKET
+  -device vhost-user-test-device-pci,chardev=p9,virtio-id=9,num_vqs=1,vq_size=256,config_size=8
+In the guest, where mount options decide what is cached:
+  mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 TAG /mnt
 
 Several shares in one process:
   sluice serve /srv/code --virtiofs /run/code.sock --tag code \\
@@ -108,8 +116,13 @@ pub(crate) struct ShareEntry {
 
     /// Serve virtio-fs to a virtual machine monitor that connects to this
     /// unix socket; a stale socket file is replaced
-    #[arg(long, value_name = "SOCKET", required = true)]
+    #[arg(long, value_name = "SOCKET", required_unless_present = "virtio_9p")]
     virtiofs: Option<PathBuf>,
+
+    /// Serve 9P on virtio to a virtual machine monitor that connects to this
+    /// unix socket, as well or instead
+    #[arg(long, value_name = "SOCKET")]
+    virtio_9p: Option<PathBuf>,
 
     /// The name under which the guest mounts it, 1 to 36 bytes
     #[arg(long, default_value = "sluice")]
@@ -207,15 +220,30 @@ impl ShareEntry {
     /// # Errors
     /// The definitions let a share be incomplete only beside --config.
     pub(crate) fn share(&self) -> Result<ServedShare, String> {
-        let (Some(dir), Some(socket)) = (&self.dir, &self.virtiofs) else {
-            return Err("a share needs <DIR> and --virtiofs <SOCKET>".to_owned());
+        let devices = self.devices();
+        let Some(dir) = self.dir.as_ref().filter(|_| !devices.is_empty()) else {
+            return Err("a share needs <DIR> and --virtiofs or --virtio-9p <SOCKET>".to_owned());
         };
         Ok(ServedShare {
             dir: dir.clone(),
-            endpoint: Endpoint::Path(socket.clone()),
+            devices,
             tag: self.tag.clone(),
             policy: self.policy.policy(),
             poll: self.poll,
         })
+    }
+
+    fn devices(&self) -> Vec<ServedDevice> {
+        let sockets = [
+            (DeviceKind::Fs, &self.virtiofs),
+            (DeviceKind::P9, &self.virtio_9p),
+        ];
+        let device = |(kind, socket): (DeviceKind, &Option<PathBuf>)| {
+            Some(ServedDevice {
+                kind,
+                endpoint: Endpoint::Path(socket.clone()?),
+            })
+        };
+        sockets.into_iter().filter_map(device).collect()
     }
 }

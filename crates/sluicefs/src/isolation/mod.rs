@@ -42,8 +42,8 @@ pub struct SharePlace {
     pub dir: PathBuf,
     /// It is served for reading only.
     pub read_only: bool,
-    /// A listening socket whose file goes when serving ends.
-    pub socket: Option<PathBuf>,
+    /// Listening sockets whose files go when serving ends.
+    pub sockets: Vec<PathBuf>,
 }
 
 /// Which process goes on after [`enter`].
@@ -75,8 +75,10 @@ pub fn enter(
         };
         capabilities::keep_only(held)?;
         let dirs = shares.iter().map(|share| share.dir.clone()).collect();
-        let sockets = shares.iter().filter_map(|share| share.socket.as_deref());
-        let sockets = sockets.map(directory_of).collect::<Result<_, _>>()?;
+        let sockets = shares.iter().flat_map(|share| &share.sockets);
+        let sockets = sockets
+            .map(|socket| directory_of(socket))
+            .collect::<Result<_, _>>()?;
         return Inside::new(options, shares, dirs, sockets, notify).map(Entered::Inside);
     }
     match supervisor::start(options, notify)? {

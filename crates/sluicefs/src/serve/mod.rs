@@ -1,40 +1,34 @@
-//! A service behind a virtio-fs device on a vhost-user socket.
+//! Services behind virtio-fs and virtio-9p devices on vhost-user sockets.
 //!
 //! [`run`] is `sluice serve` and `virtiofsd`, for any number of shares that share
-//! nothing but the process; [`Serving`] is one of them for any service, without
-//! signals. `socket` and `pid_file` are what others find, `device` is the
-//! virtio-fs device, `exchange` carries a request between a descriptor chain and
-//! the FUSE server, `parked` holds those that wait for a lock.
-//!
-//! Lock order: a device's connection slot, then its parked chains, then one
-//! chain's own. None is held while the FUSE server is called.
+//! nothing but the process; [`Serving`] is one device for any service, without
+//! signals. `socket` and `pid_file` are what others find, `virtio` are the
+//! devices.
 
-mod device;
-mod exchange;
-mod parked;
 mod pid_file;
 mod socket;
-mod tag;
+mod virtio;
 
 use crate::failure::{Failure, system_words};
 use crate::isolation::{self, Entered, IsolationOptions, Notify, SharePlace};
 use crate::logging;
 use crate::share::{self, SharePolicy};
 use crate::signals::{EndSignals, OnEndSignal};
-use device::FsDevice;
 use pid_file::PidFile;
 use sluice_crew::Polling;
-use sluice_proto::fuse::serve::ServeOptions;
+use sluice_proto::{fuse, p9};
 use sluice_vfs::FileService;
-use sluice_virtio::vhost_user::{Backend, Error, Running, Served};
+use sluice_virtio::vhost_user::{Backend, Device, Error, Running, Served};
 pub use socket::Endpoint;
 use socket::Listening;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-pub use tag::Tag;
+pub use virtio::Tag;
+use virtio::{FsFrontend, P9Frontend};
 
 /// How long nothing is accepted after a connection failed on this side, for
 /// instance for want of descriptors.
@@ -51,13 +45,13 @@ pub struct ServeConfig {
     pub isolation: IsolationOptions,
 }
 
-/// A host directory on a socket.
+/// A host directory and where it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedShare {
     /// The host directory.
     pub dir: PathBuf,
-    /// Where monitors connect.
-    pub endpoint: Endpoint,
+    /// Where monitors connect, to one kind of device each.
+    pub devices: Vec<ServedDevice>,
     /// The name under which the guest mounts it.
     pub tag: Tag,
     /// What is served, and how long guests may trust it.
@@ -66,14 +60,41 @@ pub struct ServedShare {
     pub poll: Polling,
 }
 
-/// Refuses two shares in one place.
+/// A virtio device on a vhost-user socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedDevice {
+    /// What it speaks.
+    pub kind: DeviceKind,
+    /// Where monitors connect.
+    pub endpoint: Endpoint,
+}
+
+/// What a virtio device speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceKind {
+    /// FUSE (virtio-fs).
+    Fs,
+    /// 9P (virtio-9p).
+    P9,
+}
+
+impl fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeviceKind::Fs => "virtio-fs",
+            DeviceKind::P9 => "virtio-9p",
+        })
+    }
+}
+
+/// Refuses two devices in one place.
 pub fn check_endpoints(shares: &[ServedShare]) -> Result<(), String> {
-    let mut rest = shares;
-    while let Some((share, others)) = rest.split_first() {
-        if others.iter().any(|other| other.endpoint == share.endpoint) {
-            return Err(format!("two shares on '{}'", share.endpoint));
+    let mut seen: Vec<&Endpoint> = Vec::new();
+    for device in shares.iter().flat_map(|share| &share.devices) {
+        if seen.contains(&&device.endpoint) {
+            return Err(format!("two devices on '{}'", device.endpoint));
         }
-        rest = others;
+        seen.push(&device.endpoint);
     }
     Ok(())
 }
@@ -154,11 +175,18 @@ pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
 }
 
 impl ServedShare {
+    /// The files of its sockets that are made for it.
+    fn sockets(&self) -> impl Iterator<Item = &Path> {
+        self.devices
+            .iter()
+            .filter_map(|device| device.endpoint.path())
+    }
+
     fn place(&self) -> SharePlace {
         SharePlace {
             dir: self.dir.clone(),
             read_only: self.policy.read_only,
-            socket: self.endpoint.path().map(Path::to_owned),
+            sockets: self.sockets().map(Path::to_owned).collect(),
         }
     }
 }
@@ -168,22 +196,28 @@ fn listen_all(shares: &[ServedShare]) -> Result<Vec<Listening>, Failure> {
     for share in shares {
         share::check_directory(&share.dir)?;
     }
-    let listen = |share: &ServedShare| share.endpoint.listen();
-    shares.iter().map(listen).collect()
+    let devices = shares.iter().flat_map(|share| &share.devices);
+    devices.map(|device| device.endpoint.listen()).collect()
 }
 
 /// The devices of the shares, which this process sees at `dirs`.
-fn open_all(shares: &[ServedShare], dirs: &[PathBuf]) -> Result<Vec<FsDevice>, Failure> {
-    let device = |(share, dir): (&ServedShare, &PathBuf)| {
+fn open_all(shares: &[ServedShare], dirs: &[PathBuf]) -> Result<Vec<Arc<dyn Device>>, Failure> {
+    let mut devices = Vec::new();
+    for (share, dir) in shares.iter().zip(dirs) {
         let service = share::open(dir, &share.policy)?;
-        let options = share.policy.fuse_options();
-        Ok(FsDevice::new(service, &share.tag, options, share.poll))
-    };
-    shares.iter().zip(dirs).map(device).collect()
+        for device in &share.devices {
+            let options = match device.kind {
+                DeviceKind::Fs => DeviceOptions::Fs(share.policy.fuse_options()),
+                DeviceKind::P9 => DeviceOptions::P9(share.policy.p9_options()),
+            };
+            devices.push(options.device(Arc::clone(&service), &share.tag, share.poll));
+        }
+    }
+    Ok(devices)
 }
 
 fn start_all(
-    devices: Vec<FsDevice>,
+    devices: Vec<Arc<dyn Device>>,
     listening: Vec<Listening>,
     lifetime: Lifetime,
     ends: &Sender<End>,
@@ -211,12 +245,15 @@ fn announce(config: &ServeConfig, notify: &mut Notify) {
     match config.lifetime {
         Lifetime::UntilAsked => {
             for share in &config.shares {
-                logging::say(format_args!(
-                    "serving {} as virtio-fs tag {} on {}",
-                    share.dir.display(),
-                    share.tag,
-                    share.endpoint,
-                ));
+                for device in &share.devices {
+                    logging::say(format_args!(
+                        "serving {} as {} tag {} on {}",
+                        share.dir.display(),
+                        device.kind,
+                        share.tag,
+                        device.endpoint,
+                    ));
+                }
             }
         }
         // What monitors and scripts wait for.
@@ -267,7 +304,43 @@ fn after_connection(
     }
 }
 
-/// A service on a socket, until dropped: then the connection ends after the
+/// What a device offers its guest.
+#[derive(Clone, Copy, Debug)]
+pub enum DeviceOptions {
+    /// Over FUSE.
+    Fs(fuse::serve::ServeOptions),
+    /// Over 9P.
+    P9(p9::serve::ServeOptions),
+}
+
+impl From<fuse::serve::ServeOptions> for DeviceOptions {
+    fn from(options: fuse::serve::ServeOptions) -> Self {
+        DeviceOptions::Fs(options)
+    }
+}
+
+impl From<p9::serve::ServeOptions> for DeviceOptions {
+    fn from(options: p9::serve::ServeOptions) -> Self {
+        DeviceOptions::P9(options)
+    }
+}
+
+impl DeviceOptions {
+    fn device(self, service: Arc<dyn FileService>, tag: &Tag, poll: Polling) -> Arc<dyn Device> {
+        match self {
+            DeviceOptions::Fs(options) => {
+                let frontend = FsFrontend::new(service, tag, options, poll);
+                Arc::new(virtio::Device::new(frontend))
+            }
+            DeviceOptions::P9(options) => {
+                let frontend = P9Frontend::new(service, tag, options, poll);
+                Arc::new(virtio::Device::new(frontend))
+            }
+        }
+    }
+}
+
+/// A device on a socket, until dropped: then the connection ends after the
 /// requests that are being worked on, and the socket's file goes.
 #[derive(Debug)]
 pub struct Serving {
@@ -284,19 +357,19 @@ impl Serving {
         service: Arc<dyn FileService>,
         socket: &Path,
         tag: &Tag,
-        options: ServeOptions,
+        options: impl Into<DeviceOptions>,
     ) -> Result<Serving, Failure> {
-        let device = FsDevice::new(service, tag, options, Polling::default());
+        let device = options.into().device(service, tag, Polling::default());
         let listening = Endpoint::Path(socket.to_owned()).listen()?;
         Serving::start_device(device, listening, log_end)
     }
 
     fn start_device(
-        device: FsDevice,
+        device: Arc<dyn Device>,
         listening: Listening,
         after_connection: impl FnMut(Result<Served, Error>) -> ControlFlow<()> + Send + 'static,
     ) -> Result<Serving, Failure> {
-        let running = Backend::new(Arc::new(device))
+        let running = Backend::new(device)
             .and_then(|backend| backend.spawn(listening.listener, after_connection))
             .map_err(|error| Failure::new(format!("cannot serve: {}", system_words(&error))))?;
         Ok(Serving {

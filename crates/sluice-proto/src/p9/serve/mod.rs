@@ -9,6 +9,7 @@
 //! | module | duty |
 //! |---|---|
 //! | `server` | the connection: versions, tags, who runs what when |
+//! | `admission` | what becomes of a message |
 //! | `schedule` | which requests depend on which |
 //! | `claims` | what a request does with fids |
 //! | `fids` | what fids stand for |
@@ -23,6 +24,7 @@
 //! held while a service is called or a reply is sent, but for `Listing`, which
 //! is held while its directory is read.
 
+mod admission;
 mod answer;
 mod claims;
 mod config;
@@ -37,7 +39,8 @@ mod translate;
 mod users;
 
 pub use crate::parked::PARKED_MAX;
+pub use admission::{Admission, Close, Refused};
 pub use config::{Bounds, QidVersion, ServeOptions, ServerConfig, UnknownQidVersion};
 pub use exchange::{Exchange, Link, Parked};
-pub use server::{Admission, Close, Job, PREFIX_MAX, Server};
+pub use server::{Job, PREFIX_MAX, Server};
 pub use users::{NumericUsers, Squash, UnknownSquash, User, Users};

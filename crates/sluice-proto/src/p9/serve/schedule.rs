@@ -186,7 +186,14 @@ impl<J> Schedule<J> {
         self.collect()
     }
 
-    /// The requests that wait for locks through `fid`.
+    /// The requests that wait for locks.
+    pub(super) fn parked(&self) -> Vec<Ticket> {
+        let is_parked = |it: &&Entry<J>| matches!(it.stage, Stage::Parked);
+        let parked = self.entries.iter().filter(is_parked);
+        parked.map(|entry| entry.ticket).collect()
+    }
+
+    /// Those of them that do so through `fid`.
     pub(super) fn parked_on(&self, fid: u32) -> Vec<Ticket> {
         let claims = Claims::Fids([Some(Claim::Use(fid)), None]);
         let is_on = |it: &&Entry<J>| it.claims == claims && matches!(it.stage, Stage::Parked);

@@ -1,5 +1,6 @@
 //! A connection: versions, tags, and who runs what when.
 
+use super::admission::{Admission, Close, Refused};
 use super::answer::Answer;
 use super::claims::claims;
 use super::config::ServerConfig;
@@ -13,6 +14,7 @@ use crate::p9::wire::{
     Str, VERSION_UNKNOWN, decode_request,
 };
 use sluice_vfs::{Errno, FileService, LockOutcome, Result};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Longest message that a peer has reason to send, in bytes, its payload not
@@ -29,6 +31,8 @@ struct Core<E: Exchange> {
     config: ServerConfig,
     schedule: Mutex<Schedule<Kept<E>>>,
     connection: RwLock<Slot>,
+    /// Nothing may wait for a lock.
+    are_waits_stopped: AtomicBool,
 }
 
 /// The connection, between Tversion and the end.
@@ -48,37 +52,6 @@ struct Kept<E> {
     message: Option<Box<[u8]>>,
 }
 
-/// Why a connection must be closed: an answer would not be understood, or
-/// would be taken for that of another request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Close {
-    /// A message is shorter than its header or longer than it may be.
-    #[error("a message of {0} bytes")]
-    Size(u32),
-    /// The message is not one.
-    #[error("{0}")]
-    Malformed(#[from] Malformed),
-    /// The tag is that of a request under way.
-    #[error("tag {0} is in use")]
-    Tag(u16),
-    /// Something comes before Tversion.
-    #[error("a message of type {0} before a version is agreed on")]
-    NoVersion(u8),
-    /// The connection was closed at this end.
-    #[error("the connection is closed")]
-    Closed,
-}
-
-/// What became of a message.
-pub enum Admission<E: Exchange> {
-    /// To be run, on any thread.
-    Run(Job<E>),
-    /// It waits for others, and comes out of [`Server::next_ready`].
-    Waiting,
-    /// It was answered, or needs no answer.
-    Over,
-}
-
 /// A request that can run. Dropped instead, it is answered with `EIO`.
 pub struct Job<E: Exchange> {
     pending: Pending<E>,
@@ -93,6 +66,7 @@ impl<E: Exchange> Server<E> {
             config,
             schedule: Mutex::default(),
             connection: RwLock::new(Slot::Cold),
+            are_waits_stopped: AtomicBool::new(false),
         }))
     }
 
@@ -125,17 +99,24 @@ impl<E: Exchange> Server<E> {
     /// Takes a message in; to be called in the order of arrival. `prefix` is its
     /// first [`Header::prefix_len`] bytes, copied out of the peer's reach; the
     /// rest is in the exchange's source.
-    pub fn admit(
+    pub fn admit(&self, prefix: &[u8], exchange: E) -> std::result::Result<Admission<E>, Close> {
+        self.try_admit(prefix, exchange)
+            .map_err(|refused| refused.why)
+    }
+
+    /// The same for a transport on which an answer cannot be taken for that of
+    /// another request: it gets back what it may answer with
+    /// [`Server::error_reply`] instead of closing the connection.
+    pub fn try_admit(
         &self,
         prefix: &[u8],
         mut exchange: E,
-    ) -> std::result::Result<Admission<E>, Close> {
-        let header = Header::peek(prefix)?;
-        let dialect = self.dialect_for(&header)?;
+    ) -> std::result::Result<Admission<E>, Refused<E>> {
         let payload_len = exchange.source().remaining();
-        if header.size as usize != prefix.len().saturating_add(payload_len) {
-            return Err(Close::Size(header.size));
-        }
+        let (header, dialect) = match self.check_message(prefix, payload_len) {
+            Ok(checked) => checked,
+            Err(why) => return Err(Refused::new(why, exchange)),
+        };
         match decode_request(prefix, payload_len, dialect) {
             Ok((tag, Request::Flush { oldtag })) => {
                 self.flush(tag, oldtag, dialect, prefix, exchange)
@@ -143,7 +124,7 @@ impl<E: Exchange> Server<E> {
             Ok((tag, request)) => self.admit_request(tag, &request, prefix, exchange),
             Err(why) => {
                 let schedule = self.0.schedule();
-                check_tag(&schedule, header.tag, false)?;
+                let exchange = check_tag(&schedule, header.tag, false, exchange)?;
                 drop(schedule);
                 tracing::debug!(kind = header.kind, tag = header.tag, "malformed: {why}");
                 answer_at_once(exchange, header.tag, dialect, Err(errno_for(why)));
@@ -197,6 +178,30 @@ impl<E: Exchange> Server<E> {
         }
     }
 
+    /// An error as the connection's dialect has it, for a request that was not
+    /// admitted but can be answered all the same.
+    pub fn error_reply(&self, tag: u16, errno: Errno) -> Vec<u8> {
+        let mut answer = Answer::new(tag, self.0.dialect());
+        answer.fail(errno);
+        answer.message().to_vec()
+    }
+
+    /// For a transport that has to come to rest: requests that wait for a lock
+    /// are answered with `EINTR`, and so are those that would have to, until
+    /// [`Server::allow_waits`].
+    pub fn stop_waits(&self) {
+        self.0.are_waits_stopped.store(true, Ordering::SeqCst);
+        let tickets = self.0.schedule().parked();
+        for ticket in tickets {
+            self.0.interrupt(ticket);
+        }
+    }
+
+    /// Requests may wait for locks again.
+    pub fn allow_waits(&self) {
+        self.0.are_waits_stopped.store(false, Ordering::SeqCst);
+    }
+
     /// Ends the connection, for transports that are. Requests that run finish on
     /// their own; what has not begun is dropped, and so is all that fids held.
     pub fn close(&self) {
@@ -207,6 +212,19 @@ impl<E: Exchange> Server<E> {
         }
         if let Slot::Live(connection) = before {
             connection.close_parked();
+        }
+    }
+
+    fn check_message(
+        &self,
+        prefix: &[u8],
+        payload_len: usize,
+    ) -> std::result::Result<(Header, Dialect), Close> {
+        let header = Header::peek(prefix)?;
+        let dialect = self.dialect_for(&header)?;
+        match header.size as usize == prefix.len().saturating_add(payload_len) {
+            true => Ok((header, dialect)),
+            false => Err(Close::Size(header.size)),
         }
     }
 
@@ -227,12 +245,12 @@ impl<E: Exchange> Server<E> {
         request: &Request<'_>,
         prefix: &[u8],
         exchange: E,
-    ) -> std::result::Result<Admission<E>, Close> {
+    ) -> std::result::Result<Admission<E>, Refused<E>> {
         let is_version = matches!(request, Request::Version { .. });
         let claims = claims(request);
         let bytes = memory_for(request, prefix.len(), self.size_max());
         let mut schedule = self.0.schedule();
-        check_tag(&schedule, tag, is_version)?;
+        let exchange = check_tag(&schedule, tag, is_version, exchange)?;
         let admitted = schedule.admit(tag, claims, bytes, |waits| Kept {
             tag,
             exchange,
@@ -255,9 +273,9 @@ impl<E: Exchange> Server<E> {
         dialect: Dialect,
         prefix: &[u8],
         exchange: E,
-    ) -> std::result::Result<Admission<E>, Close> {
+    ) -> std::result::Result<Admission<E>, Refused<E>> {
         let mut schedule = self.0.schedule();
-        check_tag(&schedule, tag, false)?;
+        let exchange = check_tag(&schedule, tag, false, exchange)?;
         let flushed = match oldtag == tag {
             true => Flushed::Unknown,
             false => schedule.flush(oldtag),
@@ -382,7 +400,8 @@ impl<E: Exchange> Server<E> {
         match locks::request(&fid, args, Some(wait)) {
             Ok(LockOutcome::Done) => tree.parked.settle(wait, Ok(())),
             Ok(LockOutcome::Waiting) => {
-                let is_taken_back = tree.parked.is_interrupted(wait);
+                let is_taken_back = tree.parked.is_interrupted(wait)
+                    || self.0.are_waits_stopped.load(Ordering::SeqCst);
                 if is_taken_back || self.0.schedule().is_flushed(ticket) {
                     tree.session.cancel_wait(wait);
                 }
@@ -404,6 +423,11 @@ impl<E: Exchange> Core<E> {
             Slot::Live(connection) => Some(Arc::clone(connection)),
             Slot::Cold | Slot::Closed => None,
         }
+    }
+
+    /// Plan 9's own until a version is agreed on.
+    fn dialect(&self) -> Dialect {
+        self.live().map_or(Dialect::Plan9, |live| live.dialect)
     }
 
     fn slot(&self) -> std::sync::RwLockReadGuard<'_, Slot> {
@@ -529,7 +553,7 @@ impl<E: Exchange> Drop for Pending<E> {
         let Some(exchange) = self.exchange.take() else {
             return;
         };
-        let dialect = self.core.live().map_or(Dialect::Plan9, |live| live.dialect);
+        let dialect = self.core.dialect();
         let mut answer = Answer::new(self.tag, dialect);
         answer.fail(Errno::EIO);
         exchange.finish(answer.message(), 0);
@@ -540,14 +564,15 @@ impl<E: Exchange> Drop for Pending<E> {
 
 /// No two requests under way have the same tag, and none but Tversion has
 /// [`NOTAG`].
-fn check_tag<J>(
+fn check_tag<J, E>(
     schedule: &Schedule<J>,
     tag: u16,
     is_version: bool,
-) -> std::result::Result<(), Close> {
+    exchange: E,
+) -> std::result::Result<E, Refused<E>> {
     match schedule.is_taken(tag) || (tag == NOTAG && !is_version) {
-        true => Err(Close::Tag(tag)),
-        false => Ok(()),
+        true => Err(Refused::new(Close::Tag(tag), exchange)),
+        false => Ok(exchange),
     }
 }
 

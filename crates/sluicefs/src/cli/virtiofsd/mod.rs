@@ -8,7 +8,9 @@ use crate::failure::Failure;
 use crate::isolation::IsolationOptions;
 use crate::layers::xattr_map::XattrMap;
 use crate::logging::{self, Destination};
-use crate::serve::{self, Ended, Endpoint, Lifetime, ServeConfig, ServedShare, Tag};
+use crate::serve::{
+    self, DeviceKind, Ended, Endpoint, Lifetime, ServeConfig, ServedDevice, ServedShare, Tag,
+};
 use crate::share::{LockPlace, SharePolicy};
 use crate::translate::IdTranslation;
 use clap::Args;
@@ -293,7 +295,10 @@ impl VirtiofsdArgs {
         let dir = self.shared_dir.clone();
         Ok(ServedShare {
             dir: dir.ok_or_else(|| lacks("--shared-dir"))?,
-            endpoint: self.endpoint().ok_or_else(|| lacks("--socket-path"))?,
+            devices: vec![ServedDevice {
+                kind: DeviceKind::Fs,
+                endpoint: self.endpoint().ok_or_else(|| lacks("--socket-path"))?,
+            }],
             tag: self.tag.clone(),
             policy: self.policy(),
             poll: Polling::default(),

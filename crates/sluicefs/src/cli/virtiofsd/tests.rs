@@ -31,6 +31,11 @@ fn at(path: &str) -> Endpoint {
     }
 }
 
+fn devices(endpoint: Endpoint) -> Vec<ServedDevice> {
+    let kind = DeviceKind::Fs;
+    vec![ServedDevice { kind, endpoint }]
+}
+
 /// What virtiofsd does by default, where that is not Sluice's.
 fn usual() -> SharePolicy {
     SharePolicy {
@@ -46,7 +51,7 @@ fn virtme_ng() {
         --sandbox none --cache auto";
     let expected = ServedShare {
         dir: "/".into(),
-        endpoint: at("S"),
+        devices: devices(at("S")),
         tag: "virtiofs".parse().unwrap(),
         policy: SharePolicy {
             announce_submounts: false,
@@ -77,7 +82,7 @@ fn libvirt() {
     assert_eq!(args.rlimit_nofile, Some(1024));
     assert_eq!(args.log_level, "debug");
     let share = args.share().unwrap();
-    assert_eq!(share.endpoint, Endpoint::Inherited(27));
+    assert_eq!(share.devices, devices(Endpoint::Inherited(27)));
     let policy = SharePolicy {
         cache: CacheMode::Always,
         xattr: true,
@@ -93,7 +98,7 @@ fn kata() {
     for mode in ["none", "never", "auto", "always", "metadata"] {
         let cache: CacheMode = mode.parse().unwrap();
         let old = share(&format!("--syslog --cache={mode} --shared-dir=D --fd=3"));
-        assert_eq!(old.endpoint, Endpoint::Inherited(3));
+        assert_eq!(old.devices, devices(Endpoint::Inherited(3)));
         assert_eq!(old.policy, SharePolicy { cache, ..usual() });
     }
     for handles in ["never", "prefer", "fallback"] {
@@ -178,7 +183,7 @@ fn kubevirt() {
 #[test]
 fn podman_machine() {
     let share = share("--sandbox none --socket-path S --shared-dir . --seccomp=none");
-    assert_eq!((share.endpoint, share.dir), (at("S"), ".".into()));
+    assert_eq!((share.devices, share.dir), (devices(at("S")), ".".into()));
 }
 
 #[test]
@@ -215,7 +220,7 @@ fn legacy_options_mean_what_they_did() {
         "-f -d --socket S -o source=/d,cache=none,xattr,no_posix_acl,no_flock \
         -o writeback,no_writeback,no_readdirplus,sandbox=none,xattrmap=:map::user.v.:",
     );
-    assert_eq!((share.endpoint, share.dir), (at("S"), "/d".into()));
+    assert_eq!((share.devices, share.dir), (devices(at("S")), "/d".into()));
     let policy = SharePolicy {
         cache: CacheMode::Never,
         xattr: true,

@@ -2,10 +2,9 @@
 //! virtqueues. Queue 0 is for what must not wait behind requests (FORGET,
 //! INTERRUPT); the others carry requests. Each has threads of its own.
 
-use super::Tag;
-use super::exchange::ChainExchange;
-use super::parked::ParkedChains;
-use crate::panics;
+use super::chain::{ChainEnds, copy_prefix};
+use super::slot::{ParkedChain, ParkedChains};
+use super::{Connection, Frontend, Tag};
 use sluice_crew::Polling;
 use sluice_proto::fuse::serve::{
     Exchange, Parked, ServeOptions, Server, ServerConfig, TransportLimits,
@@ -18,10 +17,10 @@ use sluice_vfs::{
     AccessChecks, FileService, Peer, ReadSink, SessionLimits, SliceSink, SliceSource, WriteSource,
 };
 use sluice_virtio::queue::Chain;
-use sluice_virtio::vhost_user::Device;
-use std::borrow::Cow;
 use std::cell::RefCell;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::io;
+use std::sync::Arc;
+use zerocopy::IntoBytes;
 
 /// Where FORGET comes.
 const HIPRIO_QUEUE: u16 = 0;
@@ -45,55 +44,29 @@ thread_local! {
     static PREFIX: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A service as a virtio-fs device. Every connection of a monitor is a peer of
-/// its own; what it held goes when it ends.
-pub(super) struct FsDevice {
+/// FUSE on virtqueues. Every connection of a monitor is a peer of its own; what
+/// it held goes when it ends.
+pub(in crate::serve) struct FsFrontend {
     service: Arc<dyn FileService>,
     options: ServeOptions,
     polling: Polling,
     label: String,
     config: [u8; CONFIG_LEN],
-    connection: RwLock<Option<Arc<Connection>>>,
 }
 
-struct Connection {
-    server: Server,
-    parked: Arc<ParkedChains>,
-}
-
-impl FsDevice {
-    pub(super) fn new(
+impl FsFrontend {
+    pub(in crate::serve) fn new(
         service: Arc<dyn FileService>,
         tag: &Tag,
         options: ServeOptions,
         polling: Polling,
     ) -> Self {
-        FsDevice {
+        FsFrontend {
             service,
             options,
             polling,
             label: format!("virtiofs:{tag}"),
             config: config_space(tag),
-            connection: RwLock::new(None),
-        }
-    }
-
-    fn connection(&self) -> Option<Arc<Connection>> {
-        self.connection
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
-    fn replace_connection(&self, connection: Option<Arc<Connection>>) {
-        let mut slot = self
-            .connection
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let ended = std::mem::replace(&mut *slot, connection);
-        drop(slot);
-        if let Some(ended) = ended {
-            ended.server.reset();
         }
     }
 
@@ -115,22 +88,15 @@ impl FsDevice {
     }
 }
 
-impl Device for FsDevice {
-    fn config_space(&self) -> Cow<'_, [u8]> {
-        Cow::Borrowed(&self.config)
+impl Frontend for FsFrontend {
+    type Connection = FsConnection;
+
+    fn config_space(&self) -> &[u8] {
+        &self.config
     }
 
     fn queues(&self) -> u16 {
         1 + REQUEST_QUEUES_MAX
-    }
-
-    fn connected(&self) {
-        tracing::info!(peer = self.label, "connected");
-        let server = Server::new(Arc::clone(&self.service), self.server_config());
-        self.replace_connection(Some(Arc::new(Connection {
-            server,
-            parked: Arc::default(),
-        })));
     }
 
     fn polling(&self, queue: u16) -> Polling {
@@ -140,44 +106,40 @@ impl Device for FsDevice {
         }
     }
 
-    fn process(&self, _: u16, chain: Chain) {
-        if let Some(connection) = self.connection() {
-            panics::contain(|| connection.serve(chain));
-        }
+    fn label(&self) -> &str {
+        &self.label
     }
 
-    fn ring_stopped(&self, queue: u16) {
-        if let Some(connection) = self.connection() {
-            connection.interrupt_waits(queue);
-        }
-    }
-
-    fn reset(&self) {
-        if let Some(connection) = self.connection() {
-            connection.server.reset();
-        }
-    }
-
-    fn disconnected(&self) {
-        tracing::info!(peer = self.label, "disconnected");
-        self.replace_connection(None);
+    fn connect(&self) -> io::Result<FsConnection> {
+        Ok(FsConnection {
+            server: Server::new(Arc::clone(&self.service), self.server_config()),
+            parked: Arc::default(),
+        })
     }
 }
 
-impl Connection {
-    fn serve(&self, chain: Chain) {
+pub(in crate::serve) struct FsConnection {
+    server: Server,
+    parked: Arc<ParkedChains>,
+}
+
+impl Connection for FsConnection {
+    fn serve(self: &Arc<Self>, chain: Chain) {
         // Taken out for the call, so that a panic in it costs the buffer only.
         let mut prefix = PREFIX.take();
         let header = read_prefix(&chain, &mut prefix);
-        let unique = header.map_or(0, |header| header.unique);
-        let exchange = ChainExchange::new(chain, unique, prefix.len(), &self.parked);
+        let exchange = FsExchange {
+            ends: ChainEnds::new(chain, prefix.len(), size_of::<OutHeader>()),
+            unique: header.map_or(0, |header| header.unique),
+            parked: &self.parked,
+        };
         self.server.handle(&prefix, exchange);
         PREFIX.set(prefix);
     }
 
-    /// Takes back what waits on a queue that stops: the service gives up, and
-    /// the guest's kernel sees an interrupted call.
-    fn interrupt_waits(&self, queue: u16) {
+    /// The service gives up what waits there, and the guest's kernel sees
+    /// interrupted calls.
+    fn queue_stopped(&self, queue: u16) {
         for unique in self.parked.waiting_on(queue) {
             let mut message = [0; size_of::<InHeader>() + size_of::<InterruptIn>()];
             let head = RequestHead::default();
@@ -190,23 +152,58 @@ impl Connection {
         }
         self.parked.interrupt(queue);
     }
+
+    fn end(&self) {
+        self.server.reset();
+    }
 }
 
-/// Copies header and arguments out of the guest's memory, each byte once, and
-/// returns the header if it is all there.
-fn read_prefix(chain: &Chain, prefix: &mut Vec<u8>) -> Option<InHeader> {
-    let mut reader = chain.reader();
-    let header_len = size_of::<InHeader>().min(reader.remaining());
-    prefix.clear();
-    prefix.resize(header_len, 0);
-    reader.read(prefix);
-    // What is not understood goes to the server whole, for it to say why.
-    let wanted = prefix_len(prefix).unwrap_or(PREFIX_MAX).min(PREFIX_MAX);
-    let rest = wanted.saturating_sub(header_len).min(reader.remaining());
-    prefix.resize(header_len + rest, 0);
-    if let Some(tail) = prefix.get_mut(header_len..) {
-        reader.read(tail);
+/// A request from a virtqueue until it is answered.
+struct FsExchange<'a> {
+    ends: ChainEnds,
+    unique: u64,
+    parked: &'a Arc<ParkedChains>,
+}
+
+impl Exchange for FsExchange<'_> {
+    fn source(&mut self) -> &mut dyn WriteSource {
+        &mut self.ends
     }
+
+    fn sink(&mut self) -> &mut dyn ReadSink {
+        &mut self.ends
+    }
+
+    fn finish(self, header: OutHeader) {
+        let message = header.as_bytes();
+        let payload_len = (header.len as usize).saturating_sub(message.len());
+        self.ends.finish(message, payload_len);
+    }
+
+    fn discard(self) {
+        self.ends.finish(&[], 0);
+    }
+
+    fn park(self) -> Box<dyn Parked> {
+        let unique = self.unique;
+        let failure = move |errno| OutHeader::failure(unique, errno).as_bytes().to_vec();
+        let chain = self.ends.into_chain();
+        self.parked.park(chain, unique, Box::new(failure))
+    }
+}
+
+impl Parked for ParkedChain {
+    fn finish(self: Box<Self>, header: OutHeader) {
+        self.answer(header.as_bytes());
+    }
+}
+
+/// Copies header and arguments out of the guest's memory, and returns the header
+/// if it is all there.
+fn read_prefix(chain: &Chain, prefix: &mut Vec<u8>) -> Option<InHeader> {
+    // What is not understood goes to the server whole, for it to say why.
+    let wanted = |head: &[u8]| prefix_len(head).unwrap_or(PREFIX_MAX).min(PREFIX_MAX);
+    copy_prefix(chain, size_of::<InHeader>(), wanted, prefix);
     InHeader::peek(prefix).ok()
 }
 
