@@ -53,7 +53,7 @@ fn a_bad_command_line_is_one_line_and_status_2() {
         ),
         (
             &["serve", "/", "--virtiofs", "s", "--and"],
-            "'--and <DIR --virtiofs SOCKET [OPTIONS]>",
+            "'--and <DIR --virtiofs|--virtio-9p SOCKET [OPTIONS]>",
         ),
         (
             &[
@@ -66,7 +66,7 @@ fn a_bad_command_line_is_one_line_and_status_2() {
                 "--virtiofs",
                 "s",
             ],
-            "two shares on 's'",
+            "two devices on 's'",
         ),
         (
             &[
@@ -174,7 +174,7 @@ fn a_bad_configuration_file_is_one_line_with_its_place_and_status_2() {
         ("cache = 'some'", "4:9", "'some'"),
         ("writeback = true", "1:1", "'always'"),
         ("tag", "4:4", "expected"),
-        (good, "4:1", "two shares on 's'"),
+        (good, "4:1", "two devices on 's'"),
     ] {
         std::fs::write(&path, format!("{good}{more}")).unwrap();
         let (status, line) = status_and_line(&run(&["serve", "--config", text(&path)]));
