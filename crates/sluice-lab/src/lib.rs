@@ -8,6 +8,7 @@
 //! - [`posix`]: cases for directories, with a kernel's system calls.
 //! - [`raw_guest`]: a virtio-fs driver with full control over bytes and descriptors.
 //! - [`bench`]: measurements, side by side with peers.
+//! - [`own_mounts()`]: mounts that nobody else holds on to.
 //! - [`request_log`]: which requests a server gets.
 //!
 //! Nothing in here is part of a release.
@@ -23,4 +24,7 @@ pub mod posix;
 pub mod raw_guest;
 pub mod request_log;
 
+mod own_mounts;
 mod waits;
+
+pub use own_mounts::own_mounts;

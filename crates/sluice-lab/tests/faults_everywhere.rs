@@ -72,6 +72,7 @@ fn any_system_call_of_the_engine_may_fail() {
         return common::skip("mounting for others needs root");
     }
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    sluice_lab::own_mounts().unwrap();
     let disk: Arc<dyn Faulty> = match OnTheDisk::new() {
         Ok(disk) => Arc::new(disk),
         Err(why) => return common::skip(&why),

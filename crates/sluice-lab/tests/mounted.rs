@@ -10,8 +10,14 @@ use sluicefs::share::{self, SharePolicy};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// For what takes a moment.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a file system of the host may lack: ACLs, long attributes, zeroing of
 /// ranges, whiteouts in a container.
@@ -130,6 +136,60 @@ fn a_users_own_mount_passes() {
     assert!(status.success());
 }
 
+/// A process that has copies of the mounts of this one, until it is dropped.
+struct Hoarder(Child);
+
+impl Hoarder {
+    fn new() -> Self {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sleep", "100"]);
+        let child = Hoarder(command.spawn().unwrap());
+        let mounts = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt")).unwrap();
+        while mounts(&child.0.id().to_string()) == mounts("self") {
+            std::thread::yield_now();
+        }
+        child
+    }
+}
+
+impl Drop for Hoarder {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// A mount lives as long as a copy of it does, wherever that is.
+#[test]
+fn nobody_keeps_a_tests_mount_alive() {
+    if !is_root() {
+        return skip("mounts of one's own need root");
+    }
+    let (begin, begun) = mpsc::channel();
+    let (hoard, hoarding) = mpsc::channel();
+    // Sees what everybody sees.
+    let bystander = thread::spawn(move || {
+        begun.recv().unwrap();
+        let hoarder = Hoarder::new();
+        hoard.send(()).unwrap();
+        begun.recv().unwrap();
+        drop(hoarder);
+    });
+    let (end, ended) = mpsc::channel();
+    let owner = thread::spawn(move || {
+        let mount = Mount::new(CacheMode::Auto, false, true);
+        begin.send(()).unwrap();
+        hoarding.recv().unwrap();
+        drop(mount);
+        end.send(begin).unwrap();
+    });
+    let begin = ended.recv_timeout(PATIENCE);
+    let begin = begin.expect("the mount ends although somebody copied what he saw");
+    begin.send(()).unwrap();
+    owner.join().unwrap();
+    bystander.join().unwrap();
+}
+
 /// A directory, mounted elsewhere by this process.
 struct Mount {
     // Unmounted before the directory is removed: fields are dropped in this order.
@@ -148,6 +208,7 @@ impl Mount {
             skip("there is no fusermount3");
             return None;
         }
+        sluice_lab::own_mounts().unwrap();
         let dir = tempfile::tempdir().unwrap();
         // Users of the cases pass through here.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();

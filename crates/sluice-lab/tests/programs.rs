@@ -64,6 +64,7 @@ fn on_a_mount(options: &str) {
     let Some(peers) = lab_folder("bin") else {
         return;
     };
+    sluice_lab::own_mounts().unwrap();
     let dir = tempfile::tempdir().unwrap();
     // Users of the programs pass through here.
     std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();

@@ -33,7 +33,7 @@ pub use group::group_id;
 pub use inherited::duplicate_inherited;
 pub use limits::raise_nofile_limit;
 pub use mount_attr::{MountAttrs, set_mount_attrs};
-pub use thread_fs::unshare_thread_fs;
+pub use thread_fs::{unshare_thread_fs, unshare_thread_mounts};
 pub use vsock::VsockAddr;
 pub use xattr::{XattrSet, getxattr_at, listxattr_at, removexattr_at, setxattr_at};
 

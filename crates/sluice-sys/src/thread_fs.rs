@@ -1,5 +1,6 @@
 //! What a thread shares with its process besides memory and descriptors.
 
+use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use sluice_vfs::Result;
 
@@ -9,6 +10,18 @@ pub fn unshare_thread_fs() -> Result<()> {
     // SAFETY: only unsharing the descriptor table is unsafe, and FS is not it.
     unsafe { unshare_unsafe(UnshareFlags::FS) }?;
     Ok(())
+}
+
+/// Gives the calling thread, and what it starts, copies of all mounts: what is mounted
+/// and unmounted there shows nowhere else, nor the other way round.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`.
+pub fn unshare_thread_mounts() -> Result<()> {
+    // SAFETY: only unsharing the descriptor table is unsafe, and NEWNS is not it.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
+    let all_private = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    Ok(mount_change("/", all_private)?)
 }
 
 #[cfg(test)]

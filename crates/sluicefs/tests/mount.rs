@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 fn is_mounted(target: &Path) -> bool {
-    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     table
         .lines()
         .any(|line| line.contains(text(target)) && line.contains(" - fuse.sluice "))
@@ -231,6 +231,7 @@ fn mount_returns_when_the_mount_is_usable_and_lives_on_in_the_background() {
     if let Some(why) = cannot_mount() {
         return skip(why);
     }
+    sluice_lab::own_mounts().unwrap();
     let dir = tempfile::tempdir().unwrap();
     let (export, target) = (dir.path().join("export"), dir.path().join("mnt"));
     fs::create_dir(&export).unwrap();

@@ -28,6 +28,7 @@ impl Pair {
             skip("mounting needs root and /dev/fuse here");
             return None;
         }
+        sluice_lab::own_mounts().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let service: Arc<dyn FileService> = Arc::new(ModelService::default());
         let mut options = MountOptions::default();

@@ -1,4 +1,4 @@
-//! What `/proc/self/mountinfo` says, without touching the mounts themselves.
+//! What `mountinfo` says of the calling thread's mounts, without touching the mounts themselves.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -15,7 +15,7 @@ pub(super) struct MountEntry {
 
 /// The mount that a path lookup of `target` ends at, if it is of type `fs_type`.
 pub(super) fn topmost_at(target: &Path, fs_type: &str) -> Option<MountEntry> {
-    let table = std::fs::read("/proc/self/mountinfo").ok()?;
+    let table = std::fs::read("/proc/thread-self/mountinfo").ok()?;
     topmost_in(&table, target, fs_type)
 }
 

@@ -31,6 +31,7 @@ impl Mount {
             skip(why);
             return None;
         }
+        sluice_lab::own_mounts().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let (export, target) = (dir.path().join("export"), dir.path().join("mnt"));
         fs::create_dir(&export).unwrap();
