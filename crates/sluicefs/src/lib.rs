@@ -21,6 +21,7 @@ pub mod isolation;
 pub mod layers;
 mod logging;
 pub mod mount;
+mod nearest;
 mod panics;
 pub mod sandbox;
 pub mod serve;

@@ -138,12 +138,50 @@ fn a_bad_command_line_is_one_line_and_status_2() {
             ],
             "POSIX ACLs",
         ),
+        (
+            &["--cache", "never", "serve", "/", "--virtiofs", "s"],
+            "'--cache' found (options of 'sluice serve',",
+        ),
+        (
+            &["serve", "--shared-dir", "/", "--socket-path", "s"],
+            "'--shared-dir' found (the directory comes by itself: sluice serve DIR)",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--thread-pool-size=4"],
+            "(it is an option of 'sluice virtiofsd')",
+        ),
+        (
+            &["serve", "/", "--virtiofs", "s", "--negative-timeout", "-1"],
+            "'-1' for '--negative-timeout <DURATION|always>': write a duration such as",
+        ),
+        (
+            &[
+                "serve",
+                "/",
+                "--virtiofs",
+                "s",
+                "--and",
+                "/",
+                "--virtiofs",
+                "t",
+                "--sandbox=none",
+            ],
+            "'--sandbox' found (it is for the whole process: write it before --and)",
+        ),
+        (
+            &["mount", "--export", "/", "/mnt", "--cache=none"],
+            "(write -o cache=)",
+        ),
+        (
+            &["run", "ls"],
+            "'ls' found (a command comes behind two dashes: sluice run -- CMD)",
+        ),
         (&["serve", "/", "--config", "f"], "'--config <FILE>'"),
         (&["mount", "/mnt"], "--export <DIR>"),
         (&["mount", "--export", "/"], "<MNT>"),
         (
             &["mount", "--export", "/", "/mnt", "-o", "ro,fast"],
-            "'fast'",
+            "unknown mount option 'fast'",
         ),
         (
             &["mount", "--export", "/", "/mnt", "-o", "cache=some"],

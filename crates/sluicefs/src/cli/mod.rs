@@ -8,6 +8,7 @@
 //! `virtiofsd` as virtiofsd does.
 
 mod docs;
+mod hints;
 mod isolation_args;
 mod legacy;
 mod mount;

@@ -64,7 +64,12 @@ pub struct RunArgs {
     memory: u32,
 
     /// How long the guest may take to boot
-    #[arg(long, value_name = "DURATION", default_value = "2m")]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "2m",
+        allow_negative_numbers = true
+    )]
     boot_timeout: Timeout,
 
     /// Keep what the guest's kernel says in this file

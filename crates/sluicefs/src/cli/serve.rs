@@ -2,7 +2,7 @@
 
 use super::isolation_args::IsolationArgs;
 use super::share_args::ShareArgs;
-use super::usage::one_line;
+use super::usage::share_explained;
 use crate::config::ConfigFile;
 use crate::failure::Failure;
 use crate::isolation::IsolationOptions;
@@ -211,7 +211,7 @@ impl ShareEntry {
     ) -> Result<Self, String> {
         match ShareCommand::try_parse_from(words) {
             Ok(command) => Ok(command.share),
-            Err(error) => Err(one_line(&error)),
+            Err(error) => Err(share_explained(&error)),
         }
     }
 

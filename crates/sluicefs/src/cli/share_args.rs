@@ -18,7 +18,7 @@ pub(super) struct ShareArgs {
 
     /// How long the guest remembers that a name does not exist [default: as
     /// long as one that does]
-    #[arg(long, value_name = "DURATION|always")]
+    #[arg(long, value_name = "DURATION|always", allow_negative_numbers = true)]
     negative_timeout: Option<Timeout>,
 
     /// Let the guest collect writes; only with --cache=always, since the guest

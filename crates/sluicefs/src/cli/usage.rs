@@ -1,9 +1,10 @@
 //! Bad command lines, on one line each.
 
 use super::Cli;
+use super::hints::hint;
 use crate::logging;
-use clap::error::ErrorKind;
-use clap::{CommandFactory, Error};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Error};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -17,19 +18,70 @@ pub(super) fn report(error: &Error, words: &[OsString]) -> ExitCode {
             ExitCode::SUCCESS
         }
         _ => {
-            logging::say(format_args!(
-                "{}; see '{}'",
-                one_line(error),
-                own_help_command(words)
-            ));
+            let all = definitions();
+            let called = words.get(1).and_then(|name| all.find_subcommand(name));
+            let help = called.map_or(String::new(), |command| format!(" {}", command.get_name()));
+            let what = explained(error, called, &all);
+            logging::say(format_args!("{what}; see 'sluice{help} --help'"));
             ExitCode::from(2)
         }
     }
 }
 
-/// What a command line lacks or has too much of, with clap's tips.
+/// Of all commands, with their help and version.
+pub(super) fn definitions() -> Command {
+    let mut all = Cli::command();
+    all.build();
+    all
+}
+
+/// What a share's words lack or have too much of, behind --and.
+pub(super) fn share_explained(error: &Error) -> String {
+    let all = definitions();
+    let serve = all.find_subcommand("serve");
+    let is_process_wide = unknown_argument(error).is_some_and(|word| {
+        let mut arguments = serve.into_iter().flat_map(Command::get_arguments);
+        arguments.any(|arg| arg.get_long() == word.strip_prefix("--"))
+    });
+    if is_process_wide {
+        return format!(
+            "{} (it is for the whole process: write it before --and)",
+            one_line(error)
+        );
+    }
+    explained(error, serve, &all)
+}
+
+/// With what to write instead.
+fn explained(error: &Error, command: Option<&Command>, all: &Command) -> String {
+    let what = one_line(error);
+    let hint = unknown_argument(error).and_then(|word| hint(word, command, all));
+    match hint {
+        Some(hint) => format!("{what} ({hint})"),
+        None => what,
+    }
+}
+
+fn unknown_argument(error: &Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::UnknownArgument => {
+            Some(word)
+        }
+        _ => None,
+    }
+}
+
+/// What a command line lacks or has too much of, with clap's tips where they help.
 pub(crate) fn one_line(error: &Error) -> String {
-    flatten(&error.render().to_string())
+    let line = flatten(&error.render().to_string());
+    match error.kind() {
+        // `hint` knows better.
+        ErrorKind::UnknownArgument => match line.find(" found (") {
+            Some(end) => line[..end + " found".len()].to_owned(),
+            None => line,
+        },
+        _ => line,
+    }
 }
 
 /// clap's message in paragraphs, `error: …`, `tip: …`, `Usage: …`, as
@@ -49,15 +101,6 @@ fn flatten(rendered: &str) -> String {
         what = format!("{what} ({})", tips.join("; "));
     }
     what
-}
-
-/// The help of the command that was called, or of all.
-fn own_help_command(words: &[OsString]) -> String {
-    let called = words.get(1);
-    match called.and_then(|name| Cli::command().find_subcommand(name).cloned()) {
-        Some(command) => format!("sluice {} --help", command.get_name()),
-        None => "sluice --help".to_owned(),
-    }
 }
 
 #[cfg(test)]

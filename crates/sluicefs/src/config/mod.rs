@@ -105,7 +105,7 @@ impl<'a> ConfigFile<'a> {
             }
             if key.get_ref() != name {
                 let what = format!(
-                    "unknown key '{}': shares are tables [[{name}]]",
+                    "unknown key '{}': there are tables [[{name}]], and [{beside}]",
                     key.get_ref()
                 );
                 return Err(Wrong::at(key, what));

@@ -23,8 +23,9 @@ fn a_table_says_what_the_options_say() {
         tag = 'code'
         cache = 'always'
         negative-timeout = 0
-        read-only = true
+        readonly = true
         writeback = false
+        security-label = false
         xattr = false
         [[share]]
         dir = '/b'
@@ -67,6 +68,15 @@ fn what_is_wrong_has_a_place() {
         ("cache = 'some'", "f:4:9: invalid value 'some'"),
         ("cache = true", "f:4:9: 'cache' is a text or a number"),
         ("cache = ['auto']", "f:4:9: 'cache' is a text or a number"),
+        (
+            "cahce = 'auto'",
+            "f:4:1: unknown key 'cahce' (did you mean 'cache'?)",
+        ),
+        (
+            "read_only = true",
+            "f:4:1: unknown key 'read_only' (did you mean 'read-only'?)",
+        ),
+        ("help = true", "f:4:1: unknown key 'help'"),
         ("tag = ''", "f:4:7: "),
         ("writeback = 'yes'", "f:4:13: 'writeback' is true or false"),
         ("tag = 'a'\ntag = 'b'", "f:5:1: duplicate key"),
@@ -76,7 +86,7 @@ fn what_is_wrong_has_a_place() {
         ("[other]", "f:4:2: unknown key 'other'"),
         (
             "[[share]]\ndir = '/b'",
-            "f:4:1: the following required arguments",
+            "f:4:1: a key is missing: 'virtiofs'",
         ),
     ] {
         let error = parse(&format!("{SHARE}{more}")).unwrap_err();
@@ -85,6 +95,11 @@ fn what_is_wrong_has_a_place() {
     }
     for (text, expected) in [
         ("", "f:1:1: nothing to serve"),
+        ("[[share]]\n", "f:1:1: a key is missing: "),
+        (
+            "[[share]]\nvirtiofs = 's'",
+            "f:1:1: a key is missing: 'dir'",
+        ),
         ("share = 1", "f:1:9: shares are tables"),
         ("share = [1]", "f:1:10: shares are tables"),
         ("[share]\n", "f:1:1: shares are tables"),
@@ -117,7 +132,7 @@ fn a_table_beside_the_shares_may_be_left_out() {
     assert_eq!(table("[isolation]\nseccomp = 'log'").unwrap(), "log");
     let unknown = table("[isolation]\nseecomp = 'log'").unwrap_err();
     assert!(
-        unknown.starts_with("f:5:1: unknown key 'seecomp'"),
+        unknown.starts_with("f:5:1: unknown key 'seecomp' (did you mean 'seccomp'?)"),
         "{unknown}"
     );
     let list = table("[[isolation]]\nseccomp = 'log'").unwrap_err();

@@ -2,7 +2,8 @@
 
 use super::{Table, Wrong};
 use crate::cli::one_line;
-use clap::error::{ContextKind, ContextValue};
+use crate::nearest::nearest;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Args, Command};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +12,8 @@ use toml::de::DeValue;
 
 /// Parses `table` with the definitions of `T`.
 pub(super) fn parse<T: Args>(table: &Table<'_>) -> Result<T, Wrong> {
-    let mut command = T::augment_args(Command::new("share").no_binary_name(true));
+    let command = Command::new("share").no_binary_name(true);
+    let mut command = T::augment_args(command).disable_help_flag(true);
     command.build();
     let words = words(table, &command)?;
     let misfit = |error| misfit(&error, table);
@@ -24,9 +26,11 @@ fn words(table: &Table<'_>, command: &Command) -> Result<Vec<String>, Wrong> {
     let mut positionals = vec!["--".to_owned()];
     for (key, value) in *table.get_ref() {
         let name: &str = key.get_ref();
-        let Some(definition) = command.get_arguments().find(|arg| key_of(arg) == name) else {
-            let what = format!("unknown key '{name}': keys are long options, and 'dir'");
-            return Err(Wrong::at(key, what));
+        let Some(definition) = command
+            .get_arguments()
+            .find(|arg| names(arg).contains(&name))
+        else {
+            return Err(Wrong::at(key, unknown(name, command)));
         };
         if definition.is_positional() {
             positionals.push(single(name, value)?.into_owned());
@@ -36,6 +40,20 @@ fn words(table: &Table<'_>, command: &Command) -> Result<Vec<String>, Wrong> {
     }
     options.append(&mut positionals);
     Ok(options)
+}
+
+fn unknown(name: &str, command: &Command) -> String {
+    let keys: Vec<_> = command.get_arguments().flat_map(names).collect();
+    match nearest(name, keys.iter().copied()) {
+        Some(near) => format!("unknown key '{name}' (did you mean '{near}'?)"),
+        None => format!("unknown key '{name}' (keys here are {})", keys.join(", ")),
+    }
+}
+
+/// What its key may be; the first is the usual one.
+fn names(arg: &Arg) -> Vec<&str> {
+    let longs = arg.get_long_and_visible_aliases();
+    longs.unwrap_or_else(|| vec![arg.get_id().as_str()])
 }
 
 fn key_of(arg: &Arg) -> &str {
@@ -57,7 +75,7 @@ fn option(
     match value.get_ref() {
         DeValue::Boolean(true) if is_switch || !needs_value => Ok(vec![format!("--{name}")]),
         DeValue::Boolean(false) if has(&opposite) => Ok(vec![format!("--{opposite}")]),
-        DeValue::Boolean(false) if is_switch => Ok(Vec::new()),
+        DeValue::Boolean(false) if is_switch || !needs_value => Ok(Vec::new()),
         _ if is_switch => Err(Wrong::at(value, format!("'{name}' is true or false"))),
         DeValue::Array(values) if matches!(definition.get_action(), ArgAction::Append) => {
             let word = |value| Ok(format!("--{name}={}", single(name, value)?));
@@ -78,20 +96,38 @@ fn single<'v>(name: &str, value: &'v Spanned<DeValue<'_>>) -> Result<Cow<'v, str
 /// What the definitions say about words, at the key it is about.
 fn misfit(error: &clap::Error, table: &Table<'_>) -> Wrong {
     Wrong {
-        what: one_line(error),
+        what: lacking(error).unwrap_or_else(|| one_line(error)),
         span: culprit(error, table).unwrap_or(table.span()),
     }
 }
 
+/// Keys that are missing, as they are written here.
+fn lacking(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::Strings(usages) if error.kind() == ErrorKind::MissingRequiredArgument => {
+            let keys = usages
+                .iter()
+                .map(|usage| format!("'{}'", key_in(usage).to_lowercase()));
+            Some(format!(
+                "a key is missing: {}",
+                keys.collect::<Vec<_>>().join(", ")
+            ))
+        }
+        _ => None,
+    }
+}
+
+/// Of a usage line's words: "--cache <MODE>", "<DIR>".
+fn key_in(usage: &str) -> &str {
+    let word = usage.split(['=', ' ', '[']).next().unwrap_or(usage);
+    word.trim_start_matches("--").trim_matches(['<', '>'])
+}
+
 fn culprit(error: &clap::Error, table: &Table<'_>) -> Option<Range<usize>> {
-    // As in a usage line: "--cache <MODE>", "<DIR>".
     let ContextValue::String(usage) = error.get(ContextKind::InvalidArg)? else {
         return None;
     };
-    let name = usage
-        .split(['=', ' ', '['])
-        .next()?
-        .trim_start_matches("--");
+    let name = key_in(usage);
     let mut entries = table.get_ref().iter();
     let (_, value) = entries.find(|(key, _)| key.get_ref() == name)?;
     Some(value.span())

@@ -1,5 +1,6 @@
 //! The words behind `-o`: v9fs's for caching, FUSE's and mount(8)'s for the rest.
 
+use crate::nearest::nearest;
 use crate::share::SharePolicy;
 use crate::timeout::Timeout;
 use rustix::mount::MountFlags;
@@ -35,6 +36,40 @@ impl Default for MountOptions {
 }
 
 impl MountOptions {
+    /// All that are known; `=` is behind those that take a value.
+    pub(crate) const WORDS: &[&str] = &[
+        "allow_other",
+        "default_permissions",
+        "cache=",
+        "negtimeout=",
+        "writeback",
+        "locks=",
+        "allow_mmap",
+        "no_allow_mmap",
+        "allow_direct_io",
+        "preserve_noatime",
+        "no_readdirplus",
+        "noxattr",
+        "xattrmap=",
+        "posixacl",
+        "security_label",
+        "poll=",
+        "fsname=",
+        "ro",
+        "rw",
+        "suid",
+        "nosuid",
+        "dev",
+        "nodev",
+        "exec",
+        "noexec",
+        "atime",
+        "noatime",
+        "sync",
+        "async",
+        "dirsync",
+    ];
+
     /// Adds a comma-separated list; a later word wins over an earlier one.
     ///
     /// # Errors
@@ -50,6 +85,9 @@ impl MountOptions {
             return Ok(());
         }
         match word.split_once('=').unwrap_or((word, "")) {
+            ("cache" | "locks" | "poll" | "negtimeout" | "xattrmap", "") => {
+                return Err(unknown(word));
+            }
             ("allow_other", "") => self.allow_other = true,
             // Always so: the kernel checks what its users may do.
             ("default_permissions", "") => {}
@@ -72,14 +110,14 @@ impl MountOptions {
             }
             ("fsname", name) if !name.is_empty() => self.fsname = Some(name.to_owned()),
             ("cache", mode) => {
-                let mode: CacheMode = mode
-                    .parse()
-                    .map_err(|_| format!("cache={mode} is unknown"))?;
+                let mode: CacheMode = mode.parse().map_err(|_| {
+                    format!("{word}: a cache mode is never, metadata, auto or always")
+                })?;
                 self.policy.cache = mode;
             }
             ("poll", how) => self.poll = how.parse().map_err(|e| format!("poll={how}: {e}"))?,
             ("negtimeout", ms) => self.policy.negative_timeout = Some(negative_timeout(ms)?),
-            _ => return Err(format!("unknown mount option '{word}'")),
+            _ => return Err(unknown(word)),
         }
         Ok(())
     }
@@ -130,6 +168,27 @@ impl MountOptions {
     }
 }
 
+/// A word that is not known, or has a value too many or too few.
+fn unknown(word: &str) -> String {
+    let name = word.split('=').next().unwrap_or(word);
+    let known = |option: &&&str| option.trim_end_matches('=') == name;
+    if let Some(option) = MountOptions::WORDS.iter().find(known) {
+        let wants = if option.ends_with('=') {
+            "a value"
+        } else {
+            "no value"
+        };
+        return format!("mount option '{word}': '{name}' takes {wants}");
+    }
+    let names = MountOptions::WORDS
+        .iter()
+        .map(|option| option.trim_end_matches('='));
+    match nearest(name, names) {
+        Some(near) => format!("unknown mount option '{word}' (did you mean '{near}'?)"),
+        None => format!("unknown mount option '{word}'"),
+    }
+}
+
 /// v9fs's own unit: milliseconds, −1 for ever.
 fn negative_timeout(ms: &str) -> Result<Timeout, String> {
     if ms == "-1" {
@@ -149,6 +208,46 @@ mod tests {
     fn parse(list: &str) -> Result<MountOptions, String> {
         let mut options = MountOptions::default();
         options.add(list).map(|()| options)
+    }
+
+    #[test]
+    fn every_word_is_known_and_a_slip_is_told() {
+        let value = |option: &str| match option {
+            "cache=" => "auto",
+            "negtimeout=" => "5",
+            "locks=" => "host",
+            "xattrmap=" => ":ok:all:::",
+            "poll=" => "off",
+            "fsname=" => "a",
+            _ => "",
+        };
+        for option in MountOptions::WORDS {
+            assert_eq!(
+                parse(&format!("{option}{}", value(option))).err(),
+                None,
+                "{option}"
+            );
+        }
+        for (word, why) in [
+            (
+                "cahce=none",
+                "unknown mount option 'cahce=none' (did you mean 'cache'?)",
+            ),
+            (
+                "posix_acl",
+                "unknown mount option 'posix_acl' (did you mean 'posixacl'?)",
+            ),
+            ("fast", "unknown mount option 'fast'"),
+            ("cache", "mount option 'cache': 'cache' takes a value"),
+            ("fsname=", "mount option 'fsname=': 'fsname' takes a value"),
+            ("ro=1", "mount option 'ro=1': 'ro' takes no value"),
+            (
+                "cache=some",
+                "cache=some: a cache mode is never, metadata, auto or always",
+            ),
+        ] {
+            assert_eq!(parse(word).unwrap_err(), why);
+        }
     }
 
     #[test]
