@@ -13,7 +13,6 @@
 //! what is behind it; only [`share`] names the export engine.
 #![forbid(unsafe_code)]
 
-mod address;
 pub mod cli;
 mod config;
 mod failure;
@@ -30,7 +29,7 @@ mod signals;
 mod timeout;
 mod translate;
 
-pub use address::{Address, ExportAddress};
 pub use failure::Failure;
+pub use sluice_client::{Address, ExportAddress};
 pub use timeout::Timeout;
 pub use translate::IdTranslation;

@@ -1,0 +1,173 @@
+//! The requests of one thread that are under way, with the buffers that their
+//! payloads go to.
+
+use super::{Connection, Need, State};
+use crate::error::{Error, Lost, Result};
+use crate::requests::{Answer, Want};
+use sluice_proto::p9::wire::Request;
+use std::io::{IoSlice, IoSliceMut};
+use std::thread;
+use std::time::Instant;
+
+/// A request under way.
+pub(super) struct Flight<'b> {
+    pub(super) tag: u16,
+    /// Where its payload goes, behind what has come.
+    pub(super) slices: Vec<IoSliceMut<'b>>,
+}
+
+/// Requests under way. What is still under way when this is dropped is answered
+/// to nobody, and its buffers are not touched any more.
+pub(crate) struct Flights<'c, 'b> {
+    connection: &'c Connection,
+    pub(super) list: Vec<Flight<'b>>,
+}
+
+impl<'c, 'b> Flights<'c, 'b> {
+    /// None so far.
+    pub(crate) fn new(connection: &'c Connection) -> Self {
+        Flights {
+            connection,
+            list: Vec::new(),
+        }
+    }
+
+    /// Sends a request with its payload. That of its reply goes to `slices`.
+    pub(crate) fn send(
+        &mut self,
+        request: &Request<'_>,
+        slices: Vec<IoSliceMut<'b>>,
+        payload: &[IoSlice<'_>],
+    ) -> Result<u16> {
+        let room = slices.iter().map(|slice| slice.len()).sum();
+        let want = match slices.is_empty() {
+            true => Want::Message,
+            false => Want::InPlace(room),
+        };
+        let connection = self.connection;
+        let [tag] = connection.submit([(request, want)], payload, self)?;
+        self.list.push(Flight { tag, slices });
+        Ok(tag)
+    }
+
+    /// Sends a request whose reply's payload goes to `buf`, which comes back
+    /// with the answer.
+    pub(crate) fn send_owned(&mut self, request: &Request<'_>, buf: Vec<u8>) -> Result<u16> {
+        let connection = self.connection;
+        let [tag] = connection.submit([(request, Want::Owned(buf))], &[], self)?;
+        let slices = Vec::new();
+        self.list.push(Flight { tag, slices });
+        Ok(tag)
+    }
+
+    /// Sends requests without payload at once.
+    pub(crate) fn send_all<const N: usize>(
+        &mut self,
+        requests: [&Request<'_>; N],
+    ) -> Result<[u16; N]> {
+        let connection = self.connection;
+        let tags = connection.submit(requests.map(|it| (it, Want::Message)), &[], self)?;
+        for tag in tags {
+            let slices = Vec::new();
+            self.list.push(Flight { tag, slices });
+        }
+        Ok(tags)
+    }
+
+    /// Leaves the requests under way to somebody who takes them over.
+    pub(crate) fn let_go(mut self) {
+        self.list.clear();
+    }
+
+    /// Takes requests over that were let go.
+    pub(crate) fn take_over(connection: &'c Connection, tags: impl Iterator<Item = u16>) -> Self {
+        let mut state = connection.lock();
+        let list = tags
+            .map(|tag| {
+                state.requests.set_owner(tag, thread::current());
+                let slices = Vec::new();
+                Flight { tag, slices }
+            })
+            .collect();
+        drop(state);
+        Flights { connection, list }
+    }
+
+    /// Waits for the answer to `tag`, which is one of these.
+    pub(crate) fn wait(&mut self, tag: u16) -> Result<Answer> {
+        self.wait_until(tag, self.connection.deadline())
+    }
+
+    /// The same for a request that may take as long as it takes.
+    pub(crate) fn wait_for_ever(&mut self, tag: u16) -> Result<Answer> {
+        self.wait_until(tag, None)
+    }
+
+    fn wait_until(&mut self, tag: u16, deadline: Option<Instant>) -> Result<Answer> {
+        let connection = self.connection;
+        let take = |state: &mut State| state.requests.take(tag);
+        let answer = match connection.wait_for(&mut self.list, Need::Reply, deadline, take) {
+            Err(Error::TimedOut(_)) => self.take_back(tag),
+            other => other,
+        };
+        if answer.is_ok() {
+            self.forget(tag);
+        }
+        answer?
+    }
+
+    /// Tflush: the answer, if it came all the same.
+    fn take_back(&mut self, oldtag: u16) -> Result<Result<Answer>> {
+        let connection = self.connection;
+        let flush = Request::Flush { oldtag };
+        let tag = self.send(&flush, Vec::new(), &[])?;
+        let deadline = connection.deadline();
+        let settled = |state: &mut State| match state.requests.take(oldtag) {
+            Some(answer) => {
+                state.requests.abandon(tag);
+                Some(Some(answer))
+            }
+            None => state.requests.take(tag).map(|_| {
+                // Rflush: no answer will come, and the tag is free.
+                state.requests.cancel(oldtag);
+                state.wake_sender();
+                None
+            }),
+        };
+        let outcome = connection.wait_for(&mut self.list, Need::Reply, deadline, settled);
+        self.forget(tag);
+        match outcome {
+            Ok(Some(answer)) => Ok(answer),
+            Ok(None) => {
+                self.forget(oldtag);
+                Err(Error::TimedOut(connection.time_limit.unwrap_or_default()))
+            }
+            Err(Error::TimedOut(_)) => {
+                connection.lock().lose(Lost::Stalled);
+                Err(Lost::Stalled.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn forget(&mut self, tag: u16) {
+        self.list.retain(|flight| flight.tag != tag);
+    }
+}
+
+impl Drop for Flights<'_, '_> {
+    fn drop(&mut self) {
+        if self.list.is_empty() {
+            return;
+        }
+        let mut state = self.connection.lock();
+        for flight in &self.list {
+            state.requests.abandon(flight.tag);
+            if state.held_for == Some(flight.tag) {
+                state.held_for = None;
+            }
+        }
+        state.wake_sender();
+        state.pass_on();
+    }
+}

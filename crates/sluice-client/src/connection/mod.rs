@@ -1,0 +1,317 @@
+//! A connection that any number of threads use at a time, with no thread of
+//! its own.
+//!
+//! Whoever waits for a reply reads, if nobody else does: messages for others
+//! are handed to them, and where another's payload comes, reading is handed
+//! to whoever has the buffers for it. So payloads go from the socket to where
+//! they are wanted, and a thread that is alone is never woken by another one.
+//!
+//! There is one lock, held for moments: never while anything is sent or
+//! received.
+
+mod flights;
+mod reader;
+mod send;
+
+pub(crate) use flights::Flights;
+
+use crate::error::{Error, Lost, Result};
+use crate::fids::Fids;
+use crate::options::{Agreed, ConnectOptions};
+use crate::requests::{Answer, Requests, Want};
+use crate::transport::Transport;
+use crate::version::negotiate;
+use flights::Flight;
+use reader::{Reader, Step};
+use sluice_proto::p9::wire::Request;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Most requests that are under way on a connection; more wait.
+const REQUESTS_MAX: u16 = 512;
+
+/// What a connection did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Messages that were received.
+    pub received: u64,
+    /// Bytes of payloads that were received and copied on the way, which
+    /// happens to small ones.
+    pub copied: u64,
+    /// Times that somebody waited for the server.
+    pub waits: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    sent: AtomicU64,
+    received: AtomicU64,
+    copied: AtomicU64,
+    waits: AtomicU64,
+}
+
+impl Counters {
+    fn add(counter: &AtomicU64, count: usize) {
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}
+
+/// A connection after Tversion.
+pub(crate) struct Connection {
+    transport: Box<dyn Transport>,
+    pub(crate) agreed: Agreed,
+    pub(crate) window: usize,
+    time_limit: Option<Duration>,
+    /// How long one thing is waited for before the limit is looked at.
+    tick: Duration,
+    counters: Counters,
+    state: Mutex<State>,
+}
+
+struct State {
+    requests: Requests<Thread>,
+    fids: Fids,
+    /// Where the stream stands; none while somebody reads.
+    reader: Option<Reader>,
+    /// The request whose payload comes next: only who has its buffers reads on.
+    held_for: Option<u16>,
+    is_sending: bool,
+    parked: Vec<Parked>,
+    lost: Option<Lost>,
+}
+
+/// A thread that waits and cannot read at the moment.
+struct Parked {
+    thread: Thread,
+    need: Need,
+}
+
+/// What a thread waits for, besides that it could read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Reply,
+    /// That nobody else sends, and tags are free.
+    Send,
+}
+
+impl Connection {
+    /// Agrees with the server on a dialect.
+    pub(crate) fn open(transport: Box<dyn Transport>, options: &ConnectOptions) -> Result<Self> {
+        let tick = options.time_limit.map_or(Duration::from_secs(1), |limit| {
+            (limit / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
+        });
+        transport.set_patience(tick).map_err(Lost::from)?;
+        let agreed = negotiate(&*transport, options)?;
+        Ok(Connection {
+            transport,
+            agreed,
+            window: options.window.max(1),
+            time_limit: options.time_limit,
+            tick,
+            counters: Counters::default(),
+            state: Mutex::new(State {
+                requests: Requests::new(
+                    agreed.dialect,
+                    agreed.msize,
+                    REQUESTS_MAX,
+                    options.zero_copy_from,
+                ),
+                fids: Fids::default(),
+                reader: Some(Reader::default()),
+                held_for: None,
+                is_sending: false,
+                parked: Vec::new(),
+                lost: None,
+            }),
+        })
+    }
+
+    /// What it did so far.
+    pub(crate) fn counts(&self) -> Counts {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counts {
+            sent: get(&self.counters.sent),
+            received: get(&self.counters.received),
+            copied: get(&self.counters.copied),
+            waits: get(&self.counters.waits),
+        }
+    }
+
+    /// A number for a fid.
+    pub(crate) fn take_fid(&self) -> u32 {
+        self.lock().fids.take()
+    }
+
+    /// The server knows this fid no more, or never did.
+    pub(crate) fn give_back_fid(&self, fid: u32) {
+        self.lock().fids.give_back(fid);
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) fn call(&self, request: &Request<'_>) -> Result<Answer> {
+        let mut flights = Flights::new(self);
+        let tag = flights.send(request, Vec::new(), &[])?;
+        flights.wait(tag)
+    }
+
+    /// Sends requests at once and waits for all replies. The server takes them
+    /// in their order, and what one of them does to a fid the next one finds
+    /// done, unless the server runs them side by side.
+    pub(crate) fn call_all<const N: usize>(
+        &self,
+        requests: [&Request<'_>; N],
+    ) -> Result<[Result<Answer>; N]> {
+        let mut flights = Flights::new(self);
+        let tags = flights.send_all(requests)?;
+        let answers = tags.map(|tag| flights.wait(tag));
+        if let Some(Err(lost)) = answers
+            .iter()
+            .find(|answer| matches!(answer, Err(error) if error.is_fatal()))
+        {
+            return Err(lost.clone());
+        }
+        Ok(answers)
+    }
+
+    /// Sends a request whose outcome nobody wants to know. `fid` is free once
+    /// it is answered.
+    pub(crate) fn post(&self, request: &Request<'_>, fid: Option<u32>) -> Result<()> {
+        let want = Want::Nothing(fid);
+        let mut flights = Flights::new(self);
+        self.submit([(request, want)], &[], &mut flights).map(drop)
+    }
+
+    /// Waits, reading if nobody else does, until `ready` finds what it wants.
+    fn wait_for<T>(
+        &self,
+        flights: &mut [Flight<'_>],
+        need: Need,
+        deadline: Option<Instant>,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> Result<T> {
+        let mut state = self.lock();
+        loop {
+            if let Some(out) = ready(&mut state) {
+                state.pass_on();
+                return Ok(out);
+            }
+            if let Some(lost) = state.lost {
+                return Err(lost.into());
+            }
+            let is_mid_payload = state.is_held_for(flights);
+            if !is_mid_payload && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                state.pass_on();
+                return Err(Error::TimedOut(self.time_limit.unwrap_or_default()));
+            }
+            Counters::add(&self.counters.waits, 1);
+            match state.take_reader(flights) {
+                Some(mut reader) => {
+                    drop(state);
+                    let step = self.read_some(&mut reader, flights);
+                    state = self.lock();
+                    state.put_reader_back(reader, step);
+                }
+                None => {
+                    let thread = thread::current();
+                    let id = thread.id();
+                    state.parked.push(Parked { thread, need });
+                    drop(state);
+                    thread::park_timeout(self.tick);
+                    state = self.lock();
+                    state.parked.retain(|parked| parked.thread.id() != id);
+                }
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.time_limit.map(|limit| Instant::now() + limit)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The right to read, if it is free and nobody else's payload comes next.
+    fn take_reader(&mut self, flights: &[Flight<'_>]) -> Option<Reader> {
+        match self.held_for {
+            Some(tag) if !flights.iter().any(|flight| flight.tag == tag) => None,
+            _ => self.reader.take(),
+        }
+    }
+
+    fn is_held_for(&self, flights: &[Flight<'_>]) -> bool {
+        let held_for = |tag| flights.iter().any(|flight| flight.tag == tag);
+        self.held_for.is_some_and(held_for)
+    }
+
+    fn put_reader_back(&mut self, reader: Reader, step: std::result::Result<Step, Lost>) {
+        self.held_for = reader.payload_in_place();
+        self.reader = Some(reader);
+        match step {
+            Ok(Step::Read) => {}
+            Ok(Step::NotMine(tag)) => match self.requests.is_in_place(tag) {
+                true => self.held_for = Some(tag),
+                // It was given up meanwhile.
+                false => self.held_for = None,
+            },
+            Err(lost) => self.lose(lost),
+        }
+        if self.held_for.is_some() {
+            self.pass_on();
+        }
+    }
+
+    /// Somebody else may have to read on.
+    fn pass_on(&self) {
+        if self.reader.is_none() {
+            return;
+        }
+        match self.held_for.and_then(|tag| self.requests.owner(tag)) {
+            Some(owner) => owner.unpark(),
+            None => {
+                if let Some(parked) = self.parked.first() {
+                    parked.thread.unpark();
+                }
+            }
+        }
+    }
+
+    /// Somebody may be able to send.
+    fn wake_sender(&self) {
+        let mut parked = self.parked.iter();
+        if let Some(parked) = parked.find(|parked| parked.need == Need::Send) {
+            parked.thread.unpark();
+        }
+    }
+
+    /// The end of everything.
+    fn lose(&mut self, lost: Lost) {
+        self.lost.get_or_insert(lost);
+        for owner in self.requests.owners() {
+            owner.unpark();
+        }
+        for parked in &self.parked {
+            parked.thread.unpark();
+        }
+    }
+
+    /// A message is complete.
+    fn finish(&mut self, tag: u16, message: &[u8], payload_len: usize, data: Vec<u8>) {
+        let (owner, fid) = self.requests.finish(tag, message, payload_len, data);
+        if let Some(fid) = fid {
+            self.fids.give_back(fid);
+        }
+        match owner {
+            Some(owner) if owner.id() != thread::current().id() => owner.unpark(),
+            Some(_) => {}
+            None => self.wake_sender(),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Sending.
+
+use super::{Connection, Counters, Flights, Need, State};
+use crate::error::{Error, Lost, Result};
+use crate::requests::Want;
+use sluice_proto::p9::wire::{Dialect, Request, encode_request};
+use std::io::{ErrorKind, IoSlice};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Room that a request takes, unless it has long names.
+const USUAL_LEN: usize = 512;
+
+/// Room that any request takes, its payload not counted.
+const REQUEST_MAX: usize = 160 << 10;
+
+/// How long a sender that cannot read waits before it looks whether it can.
+const GLANCE: Duration = Duration::from_millis(5);
+
+impl Connection {
+    /// Sends requests at once, the last one with a payload; their tags.
+    pub(super) fn submit<const N: usize>(
+        &self,
+        requests: [(&Request<'_>, Want); N],
+        payload: &[IoSlice<'_>],
+        flights: &mut Flights<'_, '_>,
+    ) -> Result<[u16; N]> {
+        let kinds = requests.each_ref().map(|(request, _)| *request);
+        let mut wants = Some(requests.map(|(request, want)| (request.kind(), want)));
+        let begin = |state: &mut State| {
+            if state.is_sending || !state.requests.has_room(N) {
+                return None;
+            }
+            let wants = wants.take()?;
+            state.is_sending = true;
+            Some(wants.map(|(kind, want)| {
+                let begun = state.requests.begin(kind, want, thread::current());
+                // There is room for all of them.
+                begun.unwrap_or(u16::MAX)
+            }))
+        };
+        let deadline = self.deadline();
+        let tags = self.wait_for(&mut flights.list, Need::Send, deadline, begin)?;
+        let sent = self.encode_and_send(&kinds, &tags, payload, flights);
+        let mut state = self.lock();
+        state.is_sending = false;
+        if sent.is_err() {
+            for tag in tags {
+                state.requests.cancel(tag);
+            }
+        }
+        if let Err(Error::Lost(lost)) = &sent {
+            state.lose(*lost);
+        }
+        state.wake_sender();
+        drop(state);
+        sent.map(|()| tags)
+    }
+
+    fn encode_and_send(
+        &self,
+        requests: &[&Request<'_>],
+        tags: &[u16],
+        payload: &[IoSlice<'_>],
+        flights: &mut Flights<'_, '_>,
+    ) -> Result<()> {
+        let mut message = Vec::with_capacity(USUAL_LEN);
+        for (request, tag) in requests.iter().zip(tags) {
+            let at = message.len();
+            encode(*tag, request, self.agreed.dialect, &mut message)?;
+            let payload: usize = payload.iter().map(|slice| slice.len()).sum();
+            if message.len() - at + payload > self.agreed.msize as usize {
+                return Err(Error::TooLong);
+            }
+        }
+        let mut bufs = Vec::with_capacity(1 + payload.len());
+        bufs.push(IoSlice::new(&message));
+        bufs.extend(payload.iter().map(|slice| IoSlice::new(slice)));
+        self.send_all(&mut bufs, flights)?;
+        Counters::add(&self.counters.sent, requests.len());
+        Ok(())
+    }
+
+    fn send_all(&self, mut bufs: &mut [IoSlice<'_>], flights: &mut Flights<'_, '_>) -> Result<()> {
+        let mut deadline = self.deadline();
+        IoSlice::advance_slices(&mut bufs, 0);
+        while !bufs.is_empty() {
+            match self.transport.send(bufs) {
+                Ok(count) => {
+                    IoSlice::advance_slices(&mut bufs, count);
+                    deadline = self.deadline();
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                        return Err(Lost::Stalled.into());
+                    }
+                    self.wait_to_send(flights)?;
+                }
+                Err(error) => return Err(Lost::from(error).into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The server takes nothing in: it may be that it waits for its replies to
+    /// be read. If nobody reads, this thread does.
+    fn wait_to_send(&self, flights: &mut Flights<'_, '_>) -> Result<()> {
+        let mut state = self.lock();
+        if let Some(lost) = state.lost {
+            return Err(lost.into());
+        }
+        let reader = state.take_reader(&flights.list);
+        drop(state);
+        let Some(mut reader) = reader else {
+            self.transport
+                .wait_to_send(false, GLANCE)
+                .map_err(Lost::from)?;
+            return Ok(());
+        };
+        let waited = self.transport.wait_to_send(true, self.tick);
+        let step = match waited {
+            Ok(true) => self.read_some(&mut reader, &mut flights.list),
+            Ok(false) => Ok(super::Step::Read),
+            Err(error) => Err(error.into()),
+        };
+        let mut state = self.lock();
+        state.put_reader_back(reader, step);
+        state.pass_on();
+        Ok(())
+    }
+}
+
+/// Appends a request, its payload not included.
+fn encode(tag: u16, request: &Request<'_>, dialect: Dialect, message: &mut Vec<u8>) -> Result<()> {
+    let at = message.len();
+    for room in [USUAL_LEN, REQUEST_MAX] {
+        message.resize(at + room, 0);
+        let free = message.get_mut(at..).unwrap_or_default();
+        if let Ok(len) = encode_request(tag, request, dialect, free) {
+            message.truncate(at + len);
+            return Ok(());
+        }
+    }
+    Err(Error::TooLong)
+}

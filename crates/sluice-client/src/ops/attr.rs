@@ -1,0 +1,154 @@
+//! Attributes.
+
+use super::walk::{NAMES_ROOM, Stopped, names};
+use super::{Tree, odd};
+use crate::error::{Error, Result};
+use crate::requests::Answer;
+use crate::translate;
+use sluice_proto::p9::wire::{Counted, GetattrMask, QidType, Reply, Request, Stat};
+use sluice_vfs::{Attr, Errno, SetAttr, StatFs, WALK_MAX};
+
+/// What is asked for, always: it is one call for the server.
+const MASK: GetattrMask = GetattrMask::BASIC.union(GetattrMask::BTIME);
+
+impl Tree {
+    /// Attributes of a fid's file.
+    pub(crate) fn getattr(&self, fid: u32) -> Result<Attr> {
+        let answer = self.connection.call(&self.getattr_request(fid))?;
+        self.attr_in(&answer)
+    }
+
+    /// Attributes of what names lead to, and a fid for it.
+    pub(crate) fn lookup(
+        &self,
+        fid: u32,
+        list: &[impl AsRef<[u8]>],
+    ) -> std::result::Result<(u32, Attr), Stopped> {
+        if list.len() > WALK_MAX || !self.is_orderly() {
+            let (newfid, _) = self.walk(fid, list)?;
+            return self.asked(newfid);
+        }
+        let newfid = self.connection.take_fid();
+        let mut room = [0; NAMES_ROOM];
+        let names = names(list, &mut room)?;
+        let walk = Request::Walk { fid, newfid, names };
+        let getattr = self.getattr_request(newfid);
+        let [walked, asked] = self.connection.call_all([&walk, &getattr])?;
+        let walked = walked
+            .map_err(Stopped::from)
+            .and_then(|answer| self.judge_walk(fid, list, &answer));
+        if let Err(stopped) = walked {
+            self.connection.give_back_fid(newfid);
+            return Err(stopped);
+        }
+        match asked.and_then(|answer| self.attr_in(&answer)) {
+            Ok(attr) => Ok((newfid, attr)),
+            Err(_) => {
+                let found = self.asked(newfid)?;
+                self.note_disorder();
+                Ok(found)
+            }
+        }
+    }
+
+    /// Attributes of what names lead to.
+    pub(crate) fn stat_at(
+        &self,
+        fid: u32,
+        list: &[impl AsRef<[u8]>],
+    ) -> std::result::Result<Attr, Stopped> {
+        let (newfid, attr) = self.lookup(fid, list)?;
+        self.clunk(newfid);
+        Ok(attr)
+    }
+
+    /// Attributes of a fid that was walked to; without success it is given back.
+    fn asked(&self, fid: u32) -> std::result::Result<(u32, Attr), Stopped> {
+        match self.getattr(fid) {
+            Ok(attr) => Ok((fid, attr)),
+            Err(error) => {
+                self.clunk(fid);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn getattr_request(&self, fid: u32) -> Request<'static> {
+        match self.is_linux() {
+            true => Request::Getattr { fid, mask: MASK },
+            false => Request::Stat { fid },
+        }
+    }
+
+    fn attr_in(&self, answer: &Answer) -> Result<Attr> {
+        match answer.get()? {
+            Reply::Getattr { attr } => Ok(translate::attr(&attr)),
+            Reply::Stat { stat } => Ok(translate::attr_of_stat(&stat.0.0, self.dialect())),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Changes attributes.
+    pub(crate) fn setattr(&self, fid: u32, changes: &SetAttr) -> Result<()> {
+        let request = match self.is_linux() {
+            true => Request::Setattr {
+                fid,
+                changes: translate::setattr(changes),
+            },
+            false => {
+                let is_dir = changes.perm.is_some() && self.getattr(fid)?.mode.is_dir();
+                let stat = translate::wstat(changes, is_dir, self.dialect());
+                Request::Wstat {
+                    fid,
+                    stat: Counted(Counted(stat)),
+                }
+            }
+        };
+        self.connection.call(&request).map(drop)
+    }
+
+    /// Figures of the file system.
+    pub(crate) fn statfs(&self, fid: u32) -> Result<StatFs> {
+        self.require_linux("statfs(2)")?;
+        match self.connection.call(&Request::Statfs { fid })?.get()? {
+            Reply::Statfs { statfs } => Ok(translate::statfs(&statfs)),
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Where a symlink leads.
+    pub(crate) fn readlink(&self, fid: u32) -> Result<Vec<u8>> {
+        if self.is_linux() {
+            return match self.connection.call(&Request::Readlink { fid })?.get()? {
+                Reply::Readlink { target } => Ok(target.0.to_vec()),
+                other => Err(odd(&other)),
+            };
+        }
+        match self.connection.call(&Request::Stat { fid })?.get()? {
+            Reply::Stat { stat } => {
+                let Stat { qid, extension, .. } = stat.0.0;
+                match qid.kind.contains(QidType::SYMLINK) {
+                    true => Ok(extension.0.0.to_vec()),
+                    false => Err(Error::Refused(Errno::EINVAL)),
+                }
+            }
+            other => Err(odd(&other)),
+        }
+    }
+
+    /// Brings a file to the disk.
+    pub(crate) fn fsync(&self, fid: u32, data_only: bool) -> Result<()> {
+        let request = match self.is_linux() {
+            true => Request::Fsync {
+                fid,
+                datasync: data_only.into(),
+            },
+            // All at "leave it" asks for this (stat(5)).
+            false => Request::Wstat {
+                fid,
+                stat: Counted(Counted(Stat::LEAVE)),
+            },
+        };
+        self.connection.call(&request).map(drop)
+    }
+}

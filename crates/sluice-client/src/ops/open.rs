@@ -1,0 +1,178 @@
+//! Opening, and making what is opened.
+
+use super::walk::{NAMES_ROOM, Stopped, names};
+use super::{Tree, odd};
+use crate::error::{Error, Result};
+use crate::requests::Answer;
+use crate::translate::{lopen_flags, open_mode, perm};
+use sluice_proto::p9::wire::{Extended, Qid, QidType, Reply, Request, Str};
+use sluice_vfs::{Errno, OpenFlags, UnixMode, WALK_MAX};
+
+/// An open fid.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenFid {
+    pub(crate) fid: u32,
+    /// Most bytes of a read or write.
+    pub(crate) chunk: usize,
+}
+
+impl Tree {
+    /// Opens what names lead to.
+    pub(crate) fn open_at(
+        &self,
+        fid: u32,
+        list: &[impl AsRef<[u8]>],
+        flags: OpenFlags,
+    ) -> std::result::Result<OpenFid, Stopped> {
+        if list.len() > WALK_MAX || !self.is_orderly() {
+            let (newfid, last) = self.walk(fid, list)?;
+            return self.open_walked(newfid, list.len(), last, flags);
+        }
+        let newfid = self.connection.take_fid();
+        let mut room = [0; NAMES_ROOM];
+        let names = names(list, &mut room)?;
+        let walk = Request::Walk { fid, newfid, names };
+        let open = self.open_request(newfid, flags);
+        let [walked, opened] = self.connection.call_all([&walk, &open])?;
+        let walked = walked
+            .map_err(Stopped::from)
+            .and_then(|answer| self.judge_walk(fid, list, &answer));
+        let last = match walked {
+            Ok(last) => last,
+            Err(stopped) => {
+                self.connection.give_back_fid(newfid);
+                return Err(stopped);
+            }
+        };
+        match opened {
+            Ok(answer) => Ok(self.opened(newfid, &answer)?),
+            Err(error) if is_unknown_fid(&error) => {
+                let opened = self.open_walked(newfid, list.len(), last, flags)?;
+                self.note_disorder();
+                Ok(opened)
+            }
+            Err(error) => {
+                self.clunk(newfid);
+                Err(stopped_at(list.len(), last, error))
+            }
+        }
+    }
+
+    /// Opens a fid that was walked to; without success it is given back.
+    fn open_walked(
+        &self,
+        fid: u32,
+        steps: usize,
+        last: Option<Qid>,
+        flags: OpenFlags,
+    ) -> std::result::Result<OpenFid, Stopped> {
+        let answer = self.connection.call(&self.open_request(fid, flags));
+        match answer.and_then(|answer| self.opened(fid, &answer)) {
+            Ok(opened) => Ok(opened),
+            Err(error) => {
+                self.clunk(fid);
+                Err(stopped_at(steps, last, error))
+            }
+        }
+    }
+
+    fn open_request(&self, fid: u32, flags: OpenFlags) -> Request<'static> {
+        match self.is_linux() {
+            true => Request::Lopen {
+                fid,
+                flags: lopen_flags(flags),
+            },
+            false => Request::Open {
+                fid,
+                mode: open_mode(flags, self.dialect()),
+            },
+        }
+    }
+
+    fn opened(&self, fid: u32, answer: &Answer) -> Result<OpenFid> {
+        let iounit = match answer.get()? {
+            Reply::Lopen { iounit, .. }
+            | Reply::Open { iounit, .. }
+            | Reply::Lcreate { iounit, .. }
+            | Reply::Create { iounit, .. } => iounit,
+            other => return Err(odd(&other)),
+        };
+        let most = self.connection.agreed.payload_max();
+        let chunk = match iounit {
+            0 => most,
+            iounit => most.min(iounit as usize),
+        };
+        Ok(OpenFid { fid, chunk })
+    }
+
+    /// Makes a file in the directory that names lead to, and opens it. One that
+    /// is there already is opened, unless the flags say otherwise; where the
+    /// dialect knows no such thing, it is emptied.
+    pub(crate) fn create_at(
+        &self,
+        fid: u32,
+        dir: &[impl AsRef<[u8]>],
+        name: &[u8],
+        flags: OpenFlags,
+        bits: u32,
+    ) -> std::result::Result<OpenFid, Stopped> {
+        // Never at once with the walk: one that stops half way leaves the fid
+        // at another directory, and the file would be made there.
+        let (newfid, last) = self.walk(fid, dir)?;
+        if last.is_some_and(|qid| qid.kind.contains(QidType::SYMLINK)) {
+            self.clunk(newfid);
+            return Err(stopped_at(dir.len(), last, Error::Refused(Errno::ENOTDIR)));
+        }
+        let request = self.create_request(newfid, name, flags, bits);
+        let answer = self.connection.call(&request);
+        match answer.and_then(|answer| self.opened(newfid, &answer)) {
+            Ok(opened) => Ok(opened),
+            Err(error) => {
+                self.clunk(newfid);
+                Err(error.into())
+            }
+        }
+    }
+
+    fn create_request<'a>(
+        &self,
+        fid: u32,
+        name: &'a [u8],
+        flags: OpenFlags,
+        bits: u32,
+    ) -> Request<'a> {
+        match self.is_linux() {
+            true => Request::Lcreate {
+                fid,
+                name: Str(name),
+                flags: lopen_flags(flags) | sluice_proto::p9::wire::LopenFlags::CREATE,
+                mode: bits & UnixMode::PERM_MASK,
+                gid: self.gid,
+            },
+            false => Request::Create {
+                fid,
+                name: Str(name),
+                perm: perm(bits, false, self.dialect()),
+                mode: open_mode(flags, self.dialect()),
+                extension: Extended(Str(b"")),
+            },
+        }
+    }
+}
+
+/// Whether it may be that the fid did not mean anything yet.
+fn is_unknown_fid(error: &Error) -> bool {
+    matches!(
+        error.errno(),
+        Errno::EBADF | Errno::EINVAL | Errno::EIO | Errno::ENOENT | Errno::EPROTO
+    )
+}
+
+/// A symlink at the end of the way can't be opened.
+fn stopped_at(steps: usize, last: Option<Qid>, error: Error) -> Stopped {
+    let is_link = last.is_some_and(|qid| qid.kind.contains(QidType::SYMLINK));
+    Stopped {
+        error,
+        link_at: is_link.then_some(steps.wrapping_sub(1)),
+    }
+}

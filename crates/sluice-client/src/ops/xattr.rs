@@ -1,0 +1,77 @@
+//! Extended attributes: a fid of its own for each that is read or written.
+
+use super::{OpenFid, Tree, odd};
+use crate::error::{Error, Result, Violation};
+use sluice_proto::p9::wire::{Reply, Request, Str};
+use sluice_vfs::{Errno, XATTR_LIST_MAX, XATTR_VALUE_MAX, XattrFlags};
+use std::io::{IoSlice, IoSliceMut};
+
+impl Tree {
+    /// The value of an attribute, or without a name the list of all, each ended
+    /// by a NUL.
+    pub(crate) fn read_xattr(&self, fid: u32, name: &[u8]) -> Result<Vec<u8>> {
+        self.require_linux("extended attributes")?;
+        let newfid = self.connection.take_fid();
+        let name = Str(name);
+        let answer = self
+            .connection
+            .call(&Request::Xattrwalk { fid, newfid, name });
+        let answer = answer.inspect_err(|_| self.connection.give_back_fid(newfid))?;
+        let size = match answer.get()? {
+            Reply::Xattrwalk { size } => size,
+            other => return Err(odd(&other)),
+        };
+        let value = self.read_value(newfid, size);
+        self.clunk(newfid);
+        value
+    }
+
+    fn read_value(&self, fid: u32, size: u64) -> Result<Vec<u8>> {
+        let most = XATTR_VALUE_MAX.max(XATTR_LIST_MAX);
+        let size = usize::try_from(size).ok().filter(|size| *size <= most);
+        let size = size.ok_or(Violation::Value("the size of an attribute"))?;
+        let mut value = vec![0; size];
+        let file = self.value_fid(fid);
+        let len = self.read(&file, 0, &mut [IoSliceMut::new(&mut value)])?;
+        value.truncate(len);
+        Ok(value)
+    }
+
+    /// Sets an attribute. The wire has no empty values: that is how one is
+    /// removed.
+    pub(crate) fn write_xattr(
+        &self,
+        fid: u32,
+        name: &[u8],
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> Result<()> {
+        self.require_linux("extended attributes")?;
+        let none: [&[u8]; 0] = [];
+        let (newfid, _) = self.walk(fid, &none).map_err(|stopped| stopped.error)?;
+        let begun = self.connection.call(&Request::Xattrcreate {
+            fid: newfid,
+            name: Str(name),
+            size: value.len() as u64,
+            flags: flags.bits(),
+        });
+        let file = self.value_fid(newfid);
+        let written = begun.and_then(|_| match value.is_empty() {
+            true => Ok(0),
+            false => self.write(&file, 0, &[IoSlice::new(value)], true),
+        });
+        // It is set now, or never.
+        let set = self.clunk_and_wait(newfid);
+        match written? {
+            len if len < value.len() => Err(Error::Refused(Errno::EIO)),
+            _ => set,
+        }
+    }
+
+    fn value_fid(&self, fid: u32) -> OpenFid {
+        OpenFid {
+            fid,
+            chunk: self.connection.agreed.payload_max(),
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! How to connect.
+
+use sluice_proto::p9::wire::{Dialect, IO_HEADER_LEN, MSIZE_MIN};
+use std::time::Duration;
+
+/// How to connect, and how the connection is used.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// The export to attach to, as the server names it; empty for its first.
+    pub aname: Vec<u8>,
+    /// Who asks, by number; that of this process by default.
+    pub uid: u32,
+    /// Who asks, by name: what 9P2000 servers go by. Empty for the number in
+    /// digits.
+    pub uname: Vec<u8>,
+    /// Largest message in bytes that is offered, header included; the server
+    /// may want smaller ones. At least 4096.
+    pub msize: u32,
+    /// The dialects to offer, the best first.
+    pub dialects: Vec<Dialect>,
+    /// How long a reply may take to begin, and a message to go on. `None`: for
+    /// ever. A request that takes longer is taken back; a server that does not
+    /// even answer that ends the connection.
+    pub time_limit: Option<Duration>,
+    /// Payloads from so many bytes on are received straight into the caller's
+    /// buffers; smaller ones come with the message and are copied.
+    pub zero_copy_from: usize,
+    /// Messages of one stream, or of one read or write that takes several,
+    /// that are under way at a time; at least 1.
+    pub window: usize,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> Self {
+        ConnectOptions {
+            aname: Vec::new(),
+            uid: rustix::process::geteuid().as_raw(),
+            uname: Vec::new(),
+            msize: 1 << 20,
+            dialects: vec![Dialect::Linux, Dialect::Unix, Dialect::Plan9],
+            time_limit: Some(Duration::from_secs(60)),
+            zero_copy_from: 1024,
+            window: 8,
+        }
+    }
+}
+
+/// What the two sides agreed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    pub(crate) dialect: Dialect,
+    pub(crate) msize: u32,
+}
+
+impl Agreed {
+    /// Most bytes of a read or write.
+    pub(crate) fn payload_max(&self) -> usize {
+        (self.msize.max(MSIZE_MIN) - IO_HEADER_LEN) as usize
+    }
+}

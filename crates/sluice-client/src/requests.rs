@@ -1,0 +1,314 @@
+//! The requests of a connection that wait for replies, and what may be believed
+//! of a reply. No I/O, and no clock.
+
+use crate::error::{Error, Lost, Result, Violation, errno_of_words, words};
+use sluice_proto::p9::wire::{Dialect, Failure, HEADER_LEN, Header, Reply, Type, decode_reply};
+use sluice_vfs::Errno;
+use std::collections::VecDeque;
+
+/// Longest reply that is no payload, in bytes: an Rstat takes up to 64 KiB.
+const MESSAGE_MAX: usize = (64 << 10) + 64;
+
+/// Types of Rlerror and Rerror.
+const FAILURES: [u8; 2] = [7, 107];
+
+/// What becomes of a reply.
+#[derive(Debug)]
+pub(crate) enum Want {
+    /// Whoever asked waits for a message without payload.
+    Message,
+    /// Whoever asked waits with buffers for up to so many bytes of payload.
+    InPlace(usize),
+    /// As much payload as this holds goes there.
+    Owned(Vec<u8>),
+    /// Nobody waits. A fid that the request gives back is free then.
+    Nothing(Option<u32>),
+}
+
+impl Want {
+    /// Most bytes of payload.
+    fn room(&self) -> usize {
+        match self {
+            Want::Message => 0,
+            Want::InPlace(room) => *room,
+            Want::Owned(buf) => buf.len(),
+            Want::Nothing(_) => usize::MAX,
+        }
+    }
+}
+
+/// A reply that is no error.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// All but the payload.
+    message: Vec<u8>,
+    dialect: Dialect,
+    /// Bytes of payload that came.
+    pub(crate) payload_len: usize,
+    /// The payload, for [`Want::Owned`]: its first `payload_len` bytes.
+    pub(crate) data: Vec<u8>,
+}
+
+impl Answer {
+    /// The reply. It was decoded before, so it can be decoded.
+    ///
+    /// # Errors
+    /// None, for what came out of [`Requests::take`].
+    pub(crate) fn get(&self) -> Result<Reply<'_>> {
+        let decoded = decode_reply(&self.message, self.payload_len, self.dialect);
+        match decoded.map_err(Violation::from)?.result {
+            Ok(reply) => Ok(reply),
+            Err(failure) => Err(refusal(&failure, self.dialect)),
+        }
+    }
+}
+
+/// What a reply's header says is coming.
+#[derive(Debug)]
+pub(crate) struct Incoming {
+    pub(crate) tag: u16,
+    /// Bytes from the start of the message that are not payload.
+    pub(crate) prefix_len: usize,
+    /// Bytes of payload behind them.
+    pub(crate) payload_len: usize,
+    pub(crate) place: Place,
+}
+
+/// Where a payload goes.
+#[derive(Debug)]
+pub(crate) enum Place {
+    /// To whoever asked.
+    Caller,
+    /// Here.
+    Owned(Vec<u8>),
+    /// Nowhere: there is none, nobody wants it, or it is more than was asked for.
+    Nowhere,
+}
+
+struct Slot<W> {
+    kind: Type,
+    want: Want,
+    /// Most bytes of payload.
+    room: usize,
+    /// It counts among those that wait for a large payload.
+    is_large: bool,
+    owner: W,
+    answer: Option<Result<Answer>>,
+}
+
+/// The requests under way; `W` says who waits for one.
+pub(crate) struct Requests<W> {
+    slots: Vec<Option<Slot<W>>>,
+    /// Tags that can be used; the one that was free longest comes next.
+    free: VecDeque<u16>,
+    dialect: Dialect,
+    msize: u32,
+    /// Requests that wait for a large payload.
+    large: usize,
+    threshold: usize,
+}
+
+impl<W: Clone> Requests<W> {
+    /// Up to `max` at a time. Payloads from `threshold` bytes on are large.
+    pub(crate) fn new(dialect: Dialect, msize: u32, max: u16, threshold: usize) -> Self {
+        Requests {
+            slots: std::iter::repeat_with(|| None).take(max.into()).collect(),
+            free: (0..max).collect(),
+            dialect,
+            msize,
+            large: 0,
+            threshold,
+        }
+    }
+
+    /// Whether `count` more requests have tags.
+    pub(crate) fn has_room(&self, count: usize) -> bool {
+        self.free.len() >= count
+    }
+
+    /// Whether a large payload may be on its way.
+    pub(crate) fn expects_payload(&self) -> bool {
+        self.large > 0
+    }
+
+    /// A request is about to be sent; its tag. `None` if there are too many.
+    pub(crate) fn begin(&mut self, kind: Type, want: Want, owner: W) -> Option<u16> {
+        let tag = self.free.pop_front()?;
+        let room = want.room();
+        let is_large = room >= self.threshold && !matches!(want, Want::Nothing(_));
+        self.large += usize::from(is_large);
+        let slot = self.slots.get_mut(usize::from(tag))?;
+        *slot = Some(Slot {
+            kind,
+            want,
+            room,
+            is_large,
+            owner,
+            answer: None,
+        });
+        Some(tag)
+    }
+
+    /// A request was never sent.
+    pub(crate) fn cancel(&mut self, tag: u16) {
+        self.remove(tag);
+    }
+
+    /// Someone else waits for it now.
+    pub(crate) fn set_owner(&mut self, tag: u16, owner: W) {
+        if let Some(slot) = self.slot_mut(tag) {
+            slot.owner = owner;
+        }
+    }
+
+    /// Who waits for it.
+    pub(crate) fn owner(&self, tag: u16) -> Option<&W> {
+        self.slots
+            .get(usize::from(tag))?
+            .as_ref()
+            .map(|slot| &slot.owner)
+    }
+
+    /// Those who wait for replies.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &W> {
+        self.slots.iter().flatten().map(|slot| &slot.owner)
+    }
+
+    /// Nobody waits for it any more.
+    pub(crate) fn abandon(&mut self, tag: u16) {
+        let Some(slot) = self.slot_mut(tag) else {
+            return;
+        };
+        if slot.answer.is_some() {
+            return self.remove(tag);
+        }
+        slot.want = Want::Nothing(None);
+        let was_large = std::mem::take(&mut slot.is_large);
+        self.large -= usize::from(was_large);
+    }
+
+    /// A message begins.
+    ///
+    /// # Errors
+    /// It cannot be the reply to any request: nothing that follows can be
+    /// trusted.
+    pub(crate) fn arrives(&mut self, header: &Header) -> std::result::Result<Incoming, Lost> {
+        let size = header.size as usize;
+        if size < HEADER_LEN || header.size > self.msize {
+            return Err(Violation::Size(header.size).into());
+        }
+        let is_failure = FAILURES.contains(&header.kind);
+        let slot = self.slots.get_mut(usize::from(header.tag));
+        let slot = slot.and_then(Option::as_mut);
+        let slot = slot.filter(|slot| slot.answer.is_none());
+        let slot = slot.ok_or(Violation::Tag(header.tag))?;
+        if !is_failure && header.kind != slot.kind as u8 | 1 {
+            let (asked, got) = (slot.kind, header.kind);
+            return Err(Violation::Kind { asked, got }.into());
+        }
+        let prefix_len = header.prefix_len();
+        if prefix_len > MESSAGE_MAX {
+            return Err(Violation::Size(header.size).into());
+        }
+        let payload_len = size - prefix_len;
+        let place = match &mut slot.want {
+            _ if payload_len > slot.room => Place::Nowhere,
+            Want::InPlace(_) if payload_len > 0 => Place::Caller,
+            Want::Owned(buf) => Place::Owned(std::mem::take(buf)),
+            _ => Place::Nowhere,
+        };
+        Ok(Incoming {
+            tag: header.tag,
+            prefix_len,
+            payload_len,
+            place,
+        })
+    }
+
+    /// Whether somebody still waits with buffers.
+    pub(crate) fn is_in_place(&self, tag: u16) -> bool {
+        let slot = self.slots.get(usize::from(tag)).and_then(Option::as_ref);
+        slot.is_some_and(|slot| matches!(slot.want, Want::InPlace(_)))
+    }
+
+    /// A message is complete: `message` is all of it but the payload. Whoever
+    /// is to hear of it, and the fid that is free now.
+    pub(crate) fn finish(
+        &mut self,
+        tag: u16,
+        message: &[u8],
+        payload_len: usize,
+        data: Vec<u8>,
+    ) -> (Option<W>, Option<u32>) {
+        let dialect = self.dialect;
+        let Some(slot) = self.slot_mut(tag) else {
+            return (None, None);
+        };
+        if let Want::Nothing(fid) = slot.want {
+            self.remove(tag);
+            return (None, fid);
+        }
+        let asked = slot.room;
+        slot.answer = Some(match decode_reply(message, payload_len, dialect) {
+            Err(why) => Err(Violation::from(why).into()),
+            Ok(_) if payload_len > asked => Err(Violation::Excess {
+                what: "bytes",
+                asked: asked as u64,
+                got: payload_len as u64,
+            }
+            .into()),
+            Ok(decoded) => match decoded.result {
+                Err(failure) => Err(refusal(&failure, dialect)),
+                Ok(_) => Ok(Answer {
+                    message: message.to_vec(),
+                    dialect,
+                    payload_len,
+                    data,
+                }),
+            },
+        });
+        (Some(slot.owner.clone()), None)
+    }
+
+    /// The answer, once; its tag is free then.
+    pub(crate) fn take(&mut self, tag: u16) -> Option<Result<Answer>> {
+        let answer = self.slot_mut(tag)?.answer.take()?;
+        self.remove(tag);
+        Some(answer)
+    }
+
+    fn slot_mut(&mut self, tag: u16) -> Option<&mut Slot<W>> {
+        self.slots.get_mut(usize::from(tag))?.as_mut()
+    }
+
+    fn remove(&mut self, tag: u16) {
+        let slot = self.slots.get_mut(usize::from(tag));
+        if let Some(slot) = slot.and_then(Option::take) {
+            self.large -= usize::from(slot.is_large);
+            self.free.push_back(tag);
+        }
+    }
+}
+
+/// The error that a server answers with.
+fn refusal(failure: &Failure<'_>, dialect: Dialect) -> Error {
+    let text = failure.ename.0;
+    let errno = match failure.errno {
+        0 if text.is_empty() => Errno::EIO,
+        0 => errno_of_words(text),
+        number => Errno::from_raw(number.cast_signed()),
+    };
+    // What the number says is said in the user's language; keep other words.
+    match dialect {
+        Dialect::Plan9 if words(errno).as_bytes() != text => Error::Told {
+            text: one_line(text),
+            errno,
+        },
+        _ => Error::Refused(errno),
+    }
+}
+
+fn one_line(text: &[u8]) -> String {
+    let shown = |c: char| if c.is_control() { ' ' } else { c };
+    String::from_utf8_lossy(text).chars().map(shown).collect()
+}

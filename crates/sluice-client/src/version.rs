@@ -1,0 +1,173 @@
+//! Tversion: what is offered, and what may come back.
+
+use crate::error::{Error, Lost, Result, Violation};
+use crate::options::{Agreed, ConnectOptions};
+use crate::transport::Transport;
+use sluice_proto::p9::wire::{
+    Dialect, HEADER_LEN, Header, MSIZE_MIN, NOTAG, Reply, Request, Str, VERSION_UNKNOWN,
+    decode_reply, encode_request,
+};
+use std::io::{ErrorKind, IoSlice, IoSliceMut};
+use std::time::{Duration, Instant};
+
+/// Longest Rversion that is taken in, and longest error in its place.
+const REPLY_MAX: usize = 1024;
+
+/// Agrees with the server on a dialect: each that may be spoken is offered
+/// until one is taken. A server may answer with a lesser one.
+pub(crate) fn negotiate(transport: &dyn Transport, options: &ConnectOptions) -> Result<Agreed> {
+    let mut answer = Vec::new();
+    for (index, offered) in options.dialects.iter().enumerate() {
+        exchange(transport, *offered, options, &mut answer)?;
+        let lesser = options.dialects.get(index..).unwrap_or_default();
+        if let Some(agreed) = judge(&answer, options.msize, lesser)? {
+            return Ok(agreed);
+        }
+    }
+    let said = String::from_utf8_lossy(&answer.split_off(HEADER_LEN.min(answer.len())))
+        .escape_debug()
+        .to_string();
+    Err(Error::Connect(format!(
+        "the server speaks none of the dialects of 9P that were offered (it says \"{said}\")"
+    )))
+}
+
+/// What an answer comes to: agreement, or that the next dialect is to be tried.
+fn judge(answer: &[u8], msize_offered: u32, lesser: &[Dialect]) -> Result<Option<Agreed>> {
+    // Errors look different in each dialect, and mean "no" in all.
+    let Ok(message) = decode_reply(answer, 0, Dialect::Plan9) else {
+        return match answer.get(4) {
+            Some(7 | 107) => Ok(None),
+            _ => Err(Violation::Version.into()),
+        };
+    };
+    let (msize, version) = match message.result {
+        Ok(Reply::Version { msize, version }) => (msize, version.0),
+        Ok(_) => return Err(Violation::Version.into()),
+        Err(_) => return Ok(None),
+    };
+    if message.tag != NOTAG {
+        return Err(Violation::Tag(message.tag).into());
+    }
+    if version == VERSION_UNKNOWN {
+        return Ok(None);
+    }
+    let dialect = lesser.iter().find(|dialect| dialect.version() == version);
+    let Some(dialect) = dialect.copied() else {
+        return Ok(None);
+    };
+    if msize > msize_offered || msize < MSIZE_MIN {
+        return Err(Violation::Value("the msize of its Rversion").into());
+    }
+    Ok(Some(Agreed { dialect, msize }))
+}
+
+fn exchange(
+    transport: &dyn Transport,
+    dialect: Dialect,
+    options: &ConnectOptions,
+    answer: &mut Vec<u8>,
+) -> Result<()> {
+    let request = Request::Version {
+        msize: options.msize,
+        version: Str(dialect.version()),
+    };
+    let mut message = [0; 64];
+    let len = encode_request(NOTAG, &request, Dialect::Plan9, &mut message);
+    let len = len.map_err(|_| Error::TooLong)?;
+    let deadline = options.time_limit.map(|limit| Instant::now() + limit);
+    let mut rest = message.get(..len).unwrap_or_default();
+    while !rest.is_empty() {
+        match transport.send(&[IoSlice::new(rest)]) {
+            Ok(sent) => rest = rest.get(sent..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                check(deadline, options)?;
+                transport
+                    .wait_to_send(false, Duration::from_millis(100))
+                    .map_err(Lost::from)?;
+            }
+            Err(error) => return Err(Lost::from(error).into()),
+        }
+    }
+    answer.clear();
+    answer.resize(HEADER_LEN, 0);
+    fill(transport, answer, deadline, options)?;
+    let header = Header::peek(answer).map_err(Violation::from)?;
+    let size = header.size as usize;
+    if !(HEADER_LEN..=REPLY_MAX).contains(&size) {
+        return Err(Lost::Violation(Violation::Size(header.size)).into());
+    }
+    answer.resize(size, 0);
+    let body = answer.get_mut(HEADER_LEN..).unwrap_or_default();
+    fill(transport, body, deadline, options)
+}
+
+fn fill(
+    transport: &dyn Transport,
+    mut rest: &mut [u8],
+    deadline: Option<Instant>,
+    options: &ConnectOptions,
+) -> Result<()> {
+    while !rest.is_empty() {
+        match transport.receive(&mut [IoSliceMut::new(rest)]) {
+            Ok(0) => return Err(Lost::Closed.into()),
+            Ok(count) => rest = rest.get_mut(count..).unwrap_or_default(),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => check(deadline, options)?,
+            Err(error) => return Err(Lost::from(error).into()),
+        }
+    }
+    Ok(())
+}
+
+fn check(deadline: Option<Instant>, options: &ConnectOptions) -> Result<()> {
+    match deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        true => Err(Error::TimedOut(options.time_limit.unwrap_or_default())),
+        false => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_proto::p9::wire::{Failure, encode_failure, encode_reply};
+
+    fn rversion(msize: u32, version: &str) -> Vec<u8> {
+        let version = Str(version.as_bytes());
+        let mut buf = vec![0; 256];
+        let reply = Reply::Version { msize, version };
+        let len = encode_reply(NOTAG, &reply, Dialect::Plan9, &mut buf).unwrap();
+        buf.truncate(len);
+        buf
+    }
+
+    #[test]
+    fn an_answer_is_a_dialect_that_was_offered_or_no() {
+        let all = [Dialect::Linux, Dialect::Unix, Dialect::Plan9];
+        let judged = |version: &str, lesser: &[Dialect]| {
+            judge(&rversion(8192, version), 8192, lesser).map(|it| it.map(|it| it.dialect))
+        };
+        assert_eq!(judged("9P2000.L", &all), Ok(Some(Dialect::Linux)));
+        assert_eq!(judged("9P2000", &all), Ok(Some(Dialect::Plan9)));
+        assert_eq!(judged("unknown", &all), Ok(None));
+        assert_eq!(judged("9P2000.L", &all[1..]), Ok(None));
+        assert_eq!(judged("9P2000.L.Google.7", &all), Ok(None));
+    }
+
+    #[test]
+    fn an_error_is_a_no_and_nonsense_is_an_error() {
+        let failure = Failure {
+            ename: Str(b"what?"),
+            errno: 22,
+        };
+        for dialect in Dialect::ALL {
+            let mut buf = vec![0; 64];
+            let len = encode_failure(NOTAG, &failure, dialect, &mut buf).unwrap();
+            assert_eq!(judge(&buf[..len], 8192, &Dialect::ALL), Ok(None));
+        }
+        for (msize, version) in [(8193, "9P2000.L"), (4095, "9P2000.L")] {
+            let judged = judge(&rversion(msize, version), 8192, &Dialect::ALL);
+            assert!(matches!(judged, Err(Error::Violation(_))), "{msize}");
+        }
+        assert!(judge(&[7, 0, 0, 0, 121, 0, 0], 8192, &Dialect::ALL).is_err());
+    }
+}

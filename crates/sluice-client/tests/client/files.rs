@@ -1,0 +1,163 @@
+//! Content.
+
+use crate::server::{client, only, options};
+use sluice_client::{ConnectOptions, Dialect, Errno, OpenFlags, SetAttr};
+use std::io::{BufRead, IoSlice, IoSliceMut, Read, Write};
+
+const BOTH: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
+
+/// Bytes that differ from place to place.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len)
+        .map(|at| (at ^ (at >> 8) ^ (at >> 16)) as u8)
+        .collect()
+}
+
+#[test]
+fn what_is_written_is_read_in_every_dialect() {
+    for dialect in Dialect::ALL {
+        for msize in [4096, 65_536] {
+            let client = client(&ConnectOptions {
+                msize,
+                ..only(dialect)
+            });
+            assert_eq!((client.dialect(), client.msize()), (dialect, msize));
+            let data = pattern(50_001);
+            let file = client.create("f", BOTH, 0o644).unwrap();
+            assert_eq!(file.write_at(&data, 7), Ok(data.len()));
+            let mut back = vec![0xff; data.len() + 20];
+            assert_eq!(file.read_at(&mut back, 0), Ok(data.len() + 7));
+            assert_eq!(back[..7], [0; 7]);
+            assert_eq!(back[7..data.len() + 7], data);
+            assert_eq!(file.read_at(&mut back, 1 << 20), Ok(0));
+            assert_eq!(file.metadata().unwrap().size, data.len() as u64 + 7);
+            file.close().unwrap();
+        }
+    }
+}
+
+#[test]
+fn segments_of_any_length_go_in_as_few_messages_as_one_buffer() {
+    let client = client(&ConnectOptions {
+        msize: 16_384,
+        ..options()
+    });
+    let data = pattern(40_000);
+    let file = client.create("f", BOTH, 0o644).unwrap();
+    let (first, rest) = data.split_at(1);
+    let (second, rest) = rest.split_at(20_000);
+    let before = client.counts().sent;
+    let slices = [first, second, b"", rest].map(IoSlice::new);
+    assert_eq!(file.write_vectored_at(&slices, 0), Ok(40_000));
+    assert_eq!(client.counts().sent - before, 3);
+
+    let (mut one, mut two, mut three) = ([0; 10_001], [0; 3], [0; 30_000]);
+    let before = client.counts();
+    let mut slices = [&mut one[..], &mut two[..], &mut three[..]].map(IoSliceMut::new);
+    assert_eq!(file.read_vectored_at(&mut slices, 0), Ok(40_000));
+    let after = client.counts();
+    assert_eq!(after.sent - before.sent, 3);
+    assert_eq!(after.copied - before.copied, 0, "copied on the way");
+    assert_eq!([&one[..], &two, &three[..40_000 - 10_004]].concat(), data);
+}
+
+#[test]
+fn small_payloads_are_copied_and_large_ones_are_not() {
+    let client = client(&options());
+    let file = client.create("f", BOTH, 0o644).unwrap();
+    file.write_all_at(&pattern(100_000), 0).unwrap();
+    let copied = |len: usize| {
+        let before = client.counts().copied;
+        let mut buf = vec![0; len];
+        assert_eq!(file.read_at(&mut buf, 3), Ok(len));
+        assert_eq!(buf, pattern(100_000)[3..len + 3]);
+        client.counts().copied - before
+    };
+    assert!(copied(100) > 0);
+    assert_eq!(copied(1024), 0);
+    assert_eq!(copied(50_000), 0);
+}
+
+#[test]
+fn streams_carry_records_of_any_size_in_long_messages() {
+    for dialect in Dialect::ALL {
+        let client = client(&ConnectOptions {
+            msize: 8192 + 24,
+            window: 4,
+            ..only(dialect)
+        });
+        let data = pattern(8192 * 20 + 77);
+        let file = client.create("f", BOTH, 0o644).unwrap();
+        let before = client.counts().sent;
+        let mut writer = file.writer(0);
+        for (index, piece) in data.chunks(3001).enumerate() {
+            writer.write_all(piece).unwrap();
+            if index == 20 {
+                writer.write_all(b"").unwrap();
+            }
+        }
+        writer.finish().unwrap();
+        assert_eq!(client.counts().sent - before, 21);
+
+        let before = client.counts();
+        let (mut back, mut reader) = (Vec::new(), file.reader(0));
+        reader.read_to_end(&mut back).unwrap();
+        assert!(back == data, "other data");
+        // A window that finds the end, and one message that makes sure.
+        let messages = client.counts().sent - before.sent;
+        assert!((22..=22 + 8).contains(&messages), "{messages}");
+        assert_eq!(client.counts().copied, before.copied);
+
+        let mut reader = file.reader(8192 * 20 + 70);
+        assert_eq!(reader.fill_buf().unwrap().len(), 7);
+        reader.consume(7);
+        assert_eq!(reader.fill_buf().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn what_is_appended_keeps_its_order() {
+    let client = client(&ConnectOptions {
+        msize: 4096,
+        ..options()
+    });
+    let flags = OpenFlags::WRITE | OpenFlags::APPEND;
+    let data = pattern(30_000);
+    client.create("f", flags, 0o644).unwrap();
+    let file = client.open("f", flags).unwrap();
+    file.write_all_at(&data[..10], 0).unwrap();
+    file.write_all_at(&data[10..], 0).unwrap();
+    let mut back = Vec::new();
+    let file = client.open("f", OpenFlags::READ).unwrap();
+    file.reader(0).read_to_end(&mut back).unwrap();
+    assert!(back == data, "other data");
+}
+
+#[test]
+fn the_wrong_way_of_using_a_file_is_an_error_of_that_call() {
+    let client = client(&options());
+    let file = client.create("f", OpenFlags::WRITE, 0o644).unwrap();
+    assert_eq!(
+        file.read_at(&mut [0; 9], 0).unwrap_err().errno(),
+        Errno::EBADF
+    );
+    assert_eq!(
+        file.write_at(b"x", u64::MAX).unwrap_err().errno(),
+        Errno::EINVAL
+    );
+    let mut stream = file.reader(0);
+    assert!(stream.fill_buf().is_err());
+    drop(stream);
+    let size = SetAttr {
+        size: Some(5),
+        ..SetAttr::default()
+    };
+    file.set_metadata(&size).unwrap();
+    file.sync(true).unwrap();
+    assert_eq!(file.metadata().unwrap().size, 5);
+    let dir = client.open("/", OpenFlags::READ).unwrap();
+    assert_eq!(
+        dir.read_at(&mut [0; 9], 0).unwrap_err().errno(),
+        Errno::EISDIR
+    );
+}
