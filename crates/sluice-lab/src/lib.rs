@@ -16,6 +16,7 @@
 
 pub mod bench;
 pub mod conformance;
+pub mod diod;
 pub mod faults;
 pub mod fuse_client;
 pub mod model;
@@ -23,6 +24,7 @@ pub mod p9_client;
 pub mod posix;
 pub mod raw_guest;
 pub mod request_log;
+pub mod wire;
 
 mod own_mounts;
 mod waits;

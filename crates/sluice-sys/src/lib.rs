@@ -17,6 +17,7 @@ mod inherited;
 mod limits;
 pub mod lock;
 mod mount_attr;
+mod packet;
 mod thread_fs;
 mod vsock;
 mod xattr;
@@ -33,7 +34,8 @@ pub use group::group_id;
 pub use inherited::duplicate_inherited;
 pub use limits::raise_nofile_limit;
 pub use mount_attr::{MountAttrs, set_mount_attrs};
-pub use thread_fs::{unshare_thread_fs, unshare_thread_mounts};
+pub use packet::PacketAddr;
+pub use thread_fs::{unshare_thread_fs, unshare_thread_mounts, unshare_thread_network};
 pub use vsock::VsockAddr;
 pub use xattr::{XattrSet, getxattr_at, listxattr_at, removexattr_at, setxattr_at};
 

@@ -24,6 +24,18 @@ pub fn unshare_thread_mounts() -> Result<()> {
     Ok(mount_change("/", all_private)?)
 }
 
+/// Gives the calling thread a network of its own, with nothing in it but a
+/// loopback device that is down. Sockets stay in the network in which they were
+/// made, and keep it.
+///
+/// # Errors
+/// `EPERM` without `CAP_SYS_ADMIN`.
+pub fn unshare_thread_network() -> Result<()> {
+    // SAFETY: only unsharing the descriptor table is unsafe, and NEWNET is not it.
+    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use super::error::GuestError;
 use super::initramfs::{self, Orders};
 use super::line;
 use super::machine::{Machine, MachineChoice, Places, Speech, Wiring};
+use super::network::GuestNetwork;
 use super::running::{Launch, RunningGuest};
 use super::share::{self, GuestRoot, GuestShare, ShareSource, Shares};
 use crate::failure::{Failure, system_words};
@@ -38,6 +39,8 @@ pub struct Guest {
     pub workdir: Option<PathBuf>,
     /// Set for the command, beside `PATH` and `HOME`.
     pub environment: Vec<(String, OsString)>,
+    /// Its Ethernet; without one it has no network.
+    pub network: Option<GuestNetwork>,
     /// Further words for the kernel's command line.
     pub kernel_arguments: Vec<String>,
     /// From the start until everything is mounted.
@@ -92,6 +95,7 @@ impl Guest {
             root: None,
             workdir: None,
             environment: Vec::new(),
+            network: None,
             kernel_arguments: Vec::new(),
             boot_timeout: Duration::from_secs(120),
             time_limit: None,
@@ -126,6 +130,10 @@ impl Guest {
     /// No machine on this host, a directory that cannot be served, and so on.
     pub fn start(&self, stdio: GuestStdio) -> Result<RunningGuest, Failure> {
         let (machine, busybox) = find(&self.machine)?;
+        if self.network.is_some() && !machine.has_ethernet() {
+            let advice = "choose --machine=uml";
+            return Err(Failure::new("no network for guests under QEMU").advise(advice));
+        }
         let dir = private_dir()?;
         let shares = share::serve(&self.shares, self.root.as_ref(), dir.path())?;
         let nonce = nonce().map_err(|error| cannot_start(&error))?;
@@ -172,7 +180,9 @@ impl Guest {
             GuestStdio::Streams { .. } => None,
         };
         let has_overlay = self.root.as_ref().is_some_and(|root| !root.writable);
-        let modules = machine.modules(if has_overlay { &["overlay"] } else { &[] })?;
+        let kinds = shares.mounts.iter().flat_map(|mount| mount.kind.modules());
+        let overlay = has_overlay.then_some("overlay");
+        let modules = machine.modules(&kinds.copied().chain(overlay).collect::<Vec<_>>())?;
         let orders = Orders {
             nonce,
             lines: machine.lines(stdio.is_terminal()),
@@ -181,6 +191,7 @@ impl Guest {
             workdir: self.workdir(),
             command: &self.command,
             mounts: &shares.mounts,
+            network: self.network.as_ref(),
         };
         let write = || {
             let file = File::from(memfd_create("initramfs", MemfdFlags::CLOEXEC)?);
@@ -207,6 +218,10 @@ impl Guest {
         let (console, their_console) = line::pair()?;
         let (control, their_control) = line::pair()?;
         let (speech, their_speech) = stdio.lines()?;
+        let network = match &self.network {
+            Some(network) => Some((network.socket.try_clone()?, network.mtu)),
+            None => None,
+        };
         let mut command = machine.command(&Wiring {
             dir: dir.path(),
             memory_mib: self.memory_mib,
@@ -215,6 +230,7 @@ impl Guest {
             control: their_control.as_raw_fd(),
             speech: their_speech.as_ref().map(|line| line.as_raw_fd()),
             shares: &shares.attachments,
+            network: network.as_ref().map(|(fd, mtu)| (fd.as_raw_fd(), *mtu)),
             kernel_arguments: &self.kernel_arguments,
         });
         command
@@ -223,6 +239,7 @@ impl Guest {
             .stderr(their_console.try_clone()?);
         let mut inherited = vec![initramfs.into(), their_console, their_control];
         inherited.extend(their_speech.into_parts());
+        inherited.extend(network.map(|(fd, _)| fd));
         let launch = Launch {
             machine: machine.describe(),
             boot_timeout: self.boot_timeout,

@@ -4,6 +4,7 @@
 use super::cpio::Archive;
 use super::machine::{Lines, Speech};
 use super::modules::Module;
+use super::network::GuestNetwork;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -25,15 +26,43 @@ pub(super) struct Orders<'a> {
     pub(super) workdir: &'a Path,
     pub(super) command: &'a [OsString],
     pub(super) mounts: &'a [Mount],
+    pub(super) network: Option<&'a GuestNetwork>,
 }
 
 /// One line of the guest's file system table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mount {
-    pub(super) tag: String,
+    /// A tag, or whatever the kind of file system takes for a source.
+    pub(super) source: String,
     /// `/` comes before all others.
     pub(super) at: PathBuf,
-    pub(super) options: &'static str,
+    pub(super) kind: MountKind,
+    pub(super) options: String,
+}
+
+/// The guest's name for the kind of file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MountKind {
+    VirtioFs,
+    /// Over TCP.
+    P9,
+}
+
+impl MountKind {
+    fn name(self) -> &'static str {
+        match self {
+            MountKind::VirtioFs => "virtiofs",
+            MountKind::P9 => "9p",
+        }
+    }
+
+    /// The kernel modules that the guest needs.
+    pub(super) fn modules(self) -> &'static [&'static str] {
+        match self {
+            MountKind::VirtioFs => &["virtiofs"],
+            MountKind::P9 => &["9p", "9pnet_fd"],
+        }
+    }
 }
 
 /// Writes the archive.
@@ -90,6 +119,10 @@ fn run_file(orders: &Orders<'_>, modules: &[Module]) -> Vec<u8> {
         set("rows", rows.to_string().as_bytes());
         set("columns", columns.to_string().as_bytes());
     }
+    if let Some(network) = orders.network {
+        set("address", network.address.as_bytes());
+        set("mtu", network.mtu.to_string().as_bytes());
+    }
     set("workdir", orders.workdir.as_os_str().as_bytes());
     for (name, value) in orders.environment {
         set(&format!("export {name}"), value.as_bytes());
@@ -120,11 +153,13 @@ fn fstab(mounts: &[Mount]) -> Vec<u8> {
     let (root, others): (Vec<_>, Vec<_>) =
         mounts.iter().partition(|mount| mount.at == Path::new("/"));
     for mount in root.into_iter().chain(others) {
-        escape(OsStr::new(&mount.tag), &mut text);
+        escape(OsStr::new(&mount.source), &mut text);
         text.push(b' ');
         escape(mount.at.as_os_str(), &mut text);
-        text.extend_from_slice(b" virtiofs ");
-        text.extend_from_slice(mount.options.as_bytes());
+        text.push(b' ');
+        text.extend_from_slice(mount.kind.name().as_bytes());
+        text.push(b' ');
+        escape(OsStr::new(&mount.options), &mut text);
         text.push(b'\n');
     }
     text
@@ -164,6 +199,7 @@ mod tests {
             workdir: Path::new("/it's here"),
             command,
             mounts,
+            network: None,
         }
     }
 
@@ -197,18 +233,21 @@ mod tests {
 
     #[test]
     fn the_root_is_the_first_mount_and_blanks_are_escaped() {
-        let mount = |tag: &str, at: &str, options| Mount {
-            tag: tag.into(),
+        let mount = |source: &str, at: &str, kind, options: &str| Mount {
+            source: source.into(),
             at: at.into(),
-            options,
+            kind,
+            options: options.into(),
         };
         let text = fstab(&[
-            mount("share0", "/a b\t\\#c", "rw"),
-            mount("root", "/", "ro,x-overlay"),
+            mount("share0", "/a b\t\\#c", MountKind::VirtioFs, "rw"),
+            mount("10.0.0.1", "/9", MountKind::P9, "rw,aname=a b"),
+            mount("root", "/", MountKind::VirtioFs, "ro,x-overlay"),
         ]);
         assert_eq!(
             String::from_utf8(text).unwrap(),
-            "root / virtiofs ro,x-overlay\nshare0 /a\\0040b\\0011\\0134\\0043c virtiofs rw\n"
+            "root / virtiofs ro,x-overlay\nshare0 /a\\0040b\\0011\\0134\\0043c virtiofs rw\n\
+             10.0.0.1 /9 9p rw,aname=a\\0040b\n"
         );
     }
 }

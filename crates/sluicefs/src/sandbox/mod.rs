@@ -9,6 +9,7 @@
 //!   the script `guest/init`, the kernel `modules` it has to load, and its
 //!   orders. Nothing has to be installed in any image.
 //! - `share` serves directories to it over virtio-fs, within this process.
+//! - `network` gives it an Ethernet, over which it may mount 9P servers.
 //! - `line` carries the command's input and output. Beside them, a control
 //!   line has init's reports ([`report`]), each behind a random word.
 //! - `process` sees to it that no guest outlives us.
@@ -23,6 +24,7 @@ mod initramfs;
 mod line;
 mod machine;
 mod modules;
+mod network;
 mod process;
 mod report;
 mod running;
@@ -33,6 +35,7 @@ mod terminal;
 pub use error::GuestError;
 pub use guest::{Guest, GuestOutput, GuestStdio};
 pub use machine::{MachineChoice, MachineKind};
+pub use network::GuestNetwork;
 pub use running::{GuestStopper, RunningGuest};
 pub use session::run;
 pub use share::{GuestRoot, GuestShare, ShareSource};

@@ -1,6 +1,6 @@
 //! What a guest is given to mount, and the servers behind it.
 
-use super::initramfs::Mount;
+use super::initramfs::{Mount, MountKind};
 use super::machine::Attachment;
 use crate::failure::Failure;
 use crate::serve::{Serving, Tag};
@@ -8,6 +8,7 @@ use crate::share::{self, SharePolicy};
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_vfs::FileService;
 use std::fmt;
+use std::net::SocketAddrV4;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,6 +59,15 @@ pub enum ShareSource {
         /// The tag that the server's device has.
         tag: Tag,
     },
+    /// A 9P server that the guest reaches over its
+    /// [network](super::Guest::network).
+    P9 {
+        /// The server, which listens already.
+        server: SocketAddrV4,
+        /// For the guest's mount(2), beside those that name the server:
+        /// `version=9p2000.L,cache=none`.
+        options: String,
+    },
 }
 
 impl ShareSource {
@@ -83,6 +93,11 @@ impl fmt::Debug for ShareSource {
                 .debug_struct("Socket")
                 .field("socket", socket)
                 .field("tag", tag)
+                .finish(),
+            ShareSource::P9 { server, options } => f
+                .debug_struct("P9")
+                .field("server", server)
+                .field("options", options)
                 .finish(),
         }
     }
@@ -113,16 +128,28 @@ pub(super) fn serve(
     };
     for (nth, (source, at, purpose)) in root.into_iter().chain(others).enumerate() {
         let socket = dir.join(format!("fs{nth}"));
-        let (tag, server) = serve_one(source, &socket, nth, purpose)?;
+        let one = serve_one(source, &socket, nth, purpose)?;
         served.mounts.push(Mount {
-            tag: tag.clone(),
+            source: one.name.clone(),
             at: at.to_owned(),
-            options: purpose.mount_options(),
+            kind: one.kind,
+            options: one.options,
         });
-        served.attachments.push(Attachment { socket, tag });
-        served._servers.extend(server);
+        if one.kind == MountKind::VirtioFs {
+            let tag = one.name;
+            served.attachments.push(Attachment { socket, tag });
+        }
+        served._servers.extend(one.server);
     }
     Ok(served)
+}
+
+/// One tree, and what the guest needs to know to mount it.
+struct Served {
+    name: String,
+    kind: MountKind,
+    options: String,
+    server: Option<Serving>,
 }
 
 /// What the guest does with a tree.
@@ -177,12 +204,13 @@ impl Use {
     }
 }
 
-fn serve_one(
-    source: &ShareSource,
-    at: &Path,
-    nth: usize,
-    purpose: Use,
-) -> Result<(String, Option<Serving>), Failure> {
+fn serve_one(source: &ShareSource, at: &Path, nth: usize, purpose: Use) -> Result<Served, Failure> {
+    let attached = |tag: &Tag, server| Served {
+        name: tag.as_str().to_owned(),
+        kind: MountKind::VirtioFs,
+        options: purpose.mount_options().to_owned(),
+        server,
+    };
     let (service, options) = match source {
         ShareSource::Directory { dir, policy } => {
             let policy = purpose.policy(policy);
@@ -193,10 +221,19 @@ fn serve_one(
             // The link's own path is short and has nothing that needs quoting.
             let target = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
             symlink(&target, at).map_err(|error| Failure::from_io("make the link", at, &error))?;
-            return Ok((tag.as_str().to_owned(), None));
+            return Ok(attached(tag, None));
+        }
+        ShareSource::P9 { server, options } => {
+            let (port, own) = (server.port(), purpose.mount_options());
+            return Ok(Served {
+                name: server.ip().to_string(),
+                kind: MountKind::P9,
+                options: format!("{own},trans=tcp,port={port},{options}"),
+                server: None,
+            });
         }
     };
     let tag: Tag = format!("sluice{nth}").parse().map_err(Failure::new)?;
     let server = Serving::start(service, at, &tag, purpose.options(options))?;
-    Ok((tag.as_str().to_owned(), Some(server)))
+    Ok(attached(&tag, Some(server)))
 }

@@ -52,6 +52,8 @@ pub(super) struct Wiring<'a> {
     pub(super) control: RawFd,
     pub(super) speech: Speech<RawFd>,
     pub(super) shares: &'a [Attachment],
+    /// A packet socket that is its Ethernet, and the largest packet.
+    pub(super) network: Option<(RawFd, u16)>,
     /// Further words for the kernel's command line.
     pub(super) kernel_arguments: &'a [String],
 }
@@ -88,6 +90,11 @@ impl Machine {
         }
     }
 
+    /// Whether it can have a [`GuestNetwork`](super::GuestNetwork).
+    pub(super) fn has_ethernet(&self) -> bool {
+        self.engine == Engine::Uml
+    }
+
     pub(super) fn lines(&self, on_terminal: bool) -> Lines {
         match self.engine {
             Engine::Uml => uml::lines(on_terminal),
@@ -96,7 +103,7 @@ impl Machine {
     }
 
     /// The modules that the guest must load: for the machine's own devices,
-    /// for virtio-fs, and `more`.
+    /// and `more`.
     pub(super) fn modules(&self, more: &[&'static str]) -> Result<Vec<Module>, Failure> {
         // Without an index everything must be built in; the guest will say if it is not.
         let Some(modules) = &self.modules else {
@@ -106,7 +113,7 @@ impl Machine {
             Engine::Uml => uml::MODULES,
             Engine::Qemu { .. } => qemu::MODULES,
         };
-        modules.load(&[own, &["virtiofs"], more].concat())
+        modules.load(&[own, more].concat())
     }
 
     /// For messages.

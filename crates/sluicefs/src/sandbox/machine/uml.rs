@@ -42,6 +42,12 @@ pub(super) fn command(kernel: &Path, wiring: &Wiring<'_>) -> Command {
         let socket = share.socket.display();
         command.arg(format!("virtio_uml.device={socket}:{VIRTIO_ID_FS}"));
     }
+    if let Some((socket, mtu)) = wiring.network {
+        command.arg(format!("vec0:transport=fd,fd={socket},mtu={mtu}"));
+        // Its checksums may be computed from words that reach beyond the end of
+        // memory. There the initramfs lies, and no packet as long as that stays.
+        command.arg("retain_initrd");
+    }
     command.args(wiring.kernel_arguments);
     // Its own choice for the file that is the guest's memory is /dev/shm, which
     // containers have small and not executable.
