@@ -12,17 +12,24 @@ HOST := $(shell uname -m | tr a-z A-Z)_UNKNOWN_LINUX_GNU
 AS_ROOT := $(if $(ROOT),CARGO_TARGET_$(HOST)_RUNNER='$(ROOT)')
 
 PREFIX ?= /usr/local
-# Where monitors look for virtiofsd, besides $PATH.
+# Where monitors look for virtiofsd and for what describes it, whatever the prefix.
 LIBEXECDIR ?= /usr/libexec
+MONITORSDIR ?= /usr/share/qemu/vhost-user
+PLACES = DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" LIBEXECDIR="$(LIBEXECDIR)" MONITORSDIR="$(MONITORSDIR)"
 
-.PHONY: help run test check lab bench fuzz install toolchain clean clean-lab
+PROGRAM = $(or $(CARGO_TARGET_DIR),target)/release/sluice
+
+.PHONY: help build run test check lab bench fuzz install uninstall toolchain clean clean-lab
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 12
 
+build: ## The program, with optimisations
+	$(CARGO) build --release --locked -p sluicefs
+
 run: lab ## A Linux guest with a shared directory (DIR=path), or a tour when there is no terminal
 	$(CARGO) build --release --locked -p sluicefs
-	$(ROOT) $(LAB)/run $(or $(CARGO_TARGET_DIR),target)/release/sluice "$(DIR)"
+	$(ROOT) $(LAB)/run $(PROGRAM) "$(DIR)"
 
 test: check lab ## Every test, real guests included
 	$(LAB)/check-guests
@@ -44,9 +51,14 @@ bench: lab ## Measurements beside virtiofsd and libfuse's examples, in guests to
 fuzz: ## Each fuzz target for a minute (SECONDS_EACH=60)
 	fuzz/run
 
-install: ## sluice, its manual pages, and the name virtiofsd (PREFIX=, LIBEXECDIR=, DESTDIR=)
-	$(CARGO) build --release --locked -p sluicefs
-	DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" LIBEXECDIR="$(LIBEXECDIR)" dist/install $(or $(CARGO_TARGET_DIR),target)/release/sluice
+# Root may have no cargo: `make build && sudo make install`.
+install: ## sluice, its manual pages and completions, and the name virtiofsd (PREFIX=, LIBEXECDIR=, MONITORSDIR=, DESTDIR=)
+	@if command -v "$(CARGO)" >/dev/null; then $(MAKE) --no-print-directory build; \
+	elif [ ! -x "$(PROGRAM)" ]; then echo "nothing to install, and no cargo here: run 'make build' first" >&2; exit 1; fi
+	$(PLACES) dist/install "$(PROGRAM)"
+
+uninstall: ## Removes what install put there (with the same places)
+	$(PLACES) dist/install --remove
 
 lab: ## Guests and peers for the above, downloaded once into lab/cache
 	@"$(LAB)/prepare"

@@ -327,3 +327,17 @@ fn help_version_completions_and_manual_pages_are_there() {
     let serve = std::fs::read_to_string(pages.join("sluice-serve.1")).unwrap();
     assert!(serve.contains("virtiofs"));
 }
+
+#[test]
+fn a_page_is_printed_by_its_commands_name() {
+    let page = run(&["man", "serve"]);
+    assert!(page.status.success());
+    assert!(
+        String::from_utf8(page.stdout)
+            .unwrap()
+            .contains(".TH sluice-serve 1")
+    );
+    let (status, line) = status_and_line(&run(&["man", "servo"]));
+    assert_eq!(status, 2);
+    assert!(line.contains("no command 'servo'"), "{line}");
+}

@@ -1,6 +1,6 @@
 //! Completions and manual pages, made from the same definitions as the help.
 
-use super::Cli;
+use super::{Cli, manual};
 use crate::failure::Failure;
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
@@ -9,11 +9,16 @@ use std::path::PathBuf;
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
-#[command(after_help = "For bash: sluice completions bash > /etc/bash_completion.d/sluice")]
+#[command(after_help = COMPLETIONS_EXAMPLES)]
 pub(super) struct CompletionsArgs {
-    /// The shell that will read the script.
+    /// The shell that will read the script
     shell: Shell,
 }
+
+const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+    sluice completions bash >/etc/bash_completion.d/sluice
+    sluice completions zsh >/usr/local/share/zsh/site-functions/_sluice";
 
 impl CompletionsArgs {
     pub(super) fn run(self) -> Result<(), Failure> {
@@ -23,27 +28,53 @@ impl CompletionsArgs {
     }
 }
 
-/// Print the manual page, or write one page for every command.
+/// Print a manual page, or write one for every command.
 #[derive(Debug, Args)]
+#[command(after_help = MAN_EXAMPLES)]
 pub(super) struct ManArgs {
-    /// Write sluice.1, sluice-serve.1 and so on into this directory instead.
-    #[arg(long, value_name = "DIR")]
+    /// The command that the page is about [default: sluice itself]
+    command: Option<String>,
+
+    /// Write sluice.1, sluice-serve.1 and so on into this directory instead
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
     out: Option<PathBuf>,
 }
 
+const MAN_EXAMPLES: &str = "\
+Examples:
+    sluice man serve | man -l -
+    sluice man --out /usr/local/share/man/man1";
+
 impl ManArgs {
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Some(name) = &self.command else {
+            return Ok(());
+        };
+        match Cli::command().find_subcommand(name) {
+            Some(_) => Ok(()),
+            None => Err(format!("there is no command '{name}'")),
+        }
+    }
+
     pub(super) fn run(self) -> Result<(), Failure> {
+        let pages = manual::pages()
+            .map_err(|error| Failure::new(format!("cannot make manual pages: {error}")))?;
         let Some(dir) = self.out else {
-            let mut page = Vec::new();
-            clap_mangen::Man::new(Cli::command())
-                .render(&mut page)
-                .map_err(|error| Failure::new(format!("cannot make the manual page: {error}")))?;
-            return print(&page);
+            let name = match self.command {
+                Some(command) => format!("sluice-{command}"),
+                None => "sluice".to_owned(),
+            };
+            let page = pages.iter().find(|page| page.name == name);
+            return page.map_or(Ok(()), |page| print(&page.text));
         };
         std::fs::create_dir_all(&dir)
             .map_err(|error| Failure::from_io("make the directory", &dir, &error))?;
-        clap_mangen::generate_to(Cli::command(), &dir)
-            .map_err(|error| Failure::from_io("write manual pages to", &dir, &error))
+        for page in pages {
+            let path = dir.join(format!("{}.1", page.name));
+            std::fs::write(&path, page.text)
+                .map_err(|error| Failure::from_io("write", &path, &error))?;
+        }
+        Ok(())
     }
 }
 

@@ -11,6 +11,7 @@ mod docs;
 mod hints;
 mod isolation_args;
 mod legacy;
+mod manual;
 mod mount;
 mod run;
 mod serve;
@@ -36,11 +37,20 @@ pub use virtiofsd::VirtiofsdArgs;
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version, max_term_width = 100)]
 #[command(subcommand_required = true, arg_required_else_help = false)]
-#[command(after_help = "RUST_LOG=info (or debug, trace) makes any command say more on stderr.")]
+#[command(after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
+
+const EXAMPLES: &str = "\
+Environment:
+  RUST_LOG  how much any command says on stderr: error, warn, info, debug or trace
+
+Examples:
+    sluice run --share . -- ls -l
+    sluice serve /srv/code --virtiofs /run/code.sock
+    sluice mount --export /srv/code /mnt";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -90,7 +100,8 @@ impl Command {
             Command::Mount(args) => args.check(),
             Command::Run(args) => args.check(),
             Command::Virtiofsd(args) => args.check(),
-            Command::Completions(_) | Command::Man(_) => Ok(()),
+            Command::Man(args) => args.check(),
+            Command::Completions(_) => Ok(()),
         }
     }
 

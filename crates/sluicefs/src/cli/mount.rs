@@ -57,7 +57,15 @@ Mount options:
                        50 µs where that pays off), off, or a duration such as 30us
   fsname=NAME          what the mount table shows as the source
   [no]suid, [no]dev, [no]exec, [no]atime, [a]sync, dirsync
-                       as for mount(8); nosuid and nodev are the default";
+                       as for mount(8); nosuid and nodev are the default
+
+Files:
+  /dev/fuse       the kernel's side; whoever mounts must be allowed to open it
+  /etc/fuse.conf  user_allow_other there lets ordinary users give allow_other
+
+Examples:
+    sluice mount --export ~/src /mnt -o ro,cache=metadata
+    umount /mnt";
 
 impl MountArgs {
     pub(super) fn check(&self) -> Result<(), String> {

@@ -83,9 +83,9 @@ pub struct RunArgs {
 
 const AFTER_HELP: &str = "\
 Examples:
-  sluice run --share . -- ls -l
-  sluice run --root / --share . -- make test
-  echo 'uname -a' | sluice run
+    sluice run --share . -- ls -l
+    sluice run --root / --share . -- make test
+    echo 'uname -a' | sluice run
 
 Exit status:
   that of the command, or
@@ -95,10 +95,15 @@ Exit status:
   127    the guest has no such command
   128+N  signal N ended the command, or this program and with it the guest
 
-Where a guest comes from: user-mode Linux (Debian's package user-mode-linux) is
-looked up as linux.uml or linux in $PATH; QEMU as qemu-system-x86_64, with this
-host's kernel from /boot and its modules. Either also needs busybox-static.
-$SLUICE_LAB_CACHE, a directory that lab/prepare filled, comes before all these.";
+Where a guest comes from:
+  User-mode Linux (Debian's package user-mode-linux) is looked up as linux.uml or
+  linux in $PATH; QEMU as qemu-system-x86_64, with this host's kernel from /boot
+  and its modules. Either also needs busybox-static.
+
+Environment:
+  PATH              where user-mode Linux, QEMU and busybox are looked for
+  SLUICE_LAB_CACHE  a directory that lab/prepare filled, which comes before all these
+  TMPDIR            where the guest's sockets and first root are made";
 
 impl RunArgs {
     /// What the definitions alone cannot say about a command line.

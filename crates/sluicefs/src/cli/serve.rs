@@ -58,10 +58,10 @@ sluice serve DIR --virtiofs|--virtio-9p SOCKET [OPTIONS] [--and DIR …]…
 
 const MORE: &str = "\
 In a Linux guest:
-  mount -t virtiofs TAG /mnt
+    mount -t virtiofs TAG /mnt
 With QEMU (memory must be shared):
-  -object memory-backend-memfd,id=mem,size=1G,share=on -machine memory-backend=mem
-  -chardev socket,id=fs,path=SOCKET -device vhost-user-fs-pci,chardev=fs,tag=TAG
+    -object memory-backend-memfd,id=mem,size=1G,share=on -machine memory-backend=mem
+    -chardev socket,id=fs,path=SOCKET -device vhost-user-fs-pci,chardev=fs,tag=TAG
 
 9P on virtio instead, with QEMU 11.1 or later (config_size is 2 and the length of TAG):
   -chardev socket,id=p9,path=SOCKET
@@ -70,8 +70,8 @@ In the guest, where mount options decide what is cached:
   mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 TAG /mnt
 
 Several shares in one process:
-  sluice serve /srv/code --virtiofs /run/code.sock --tag code \\
-         --and /srv/data --virtiofs /run/data.sock --tag data --read-only
+    sluice serve /srv/code --virtiofs /run/code.sock --tag code \\
+           --and /srv/data --virtiofs /run/data.sock --tag data --read-only
 Each share has its own socket, options, threads and limits: what a guest does to
 one is not felt on another.
 

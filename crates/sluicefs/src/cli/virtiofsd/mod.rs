@@ -229,8 +229,15 @@ Exit status:
   1  a signal ended it, or it could not serve
   2  the command line makes no sense
 
-One client is served. 'sluice serve' goes on with the next one, and has more
-options.";
+One client:
+  When it has disconnected, this ends. 'sluice serve' goes on with the next one,
+  and has more options.
+
+Files:
+  SOCKET.pid  the number of this process, which holds a lock on it; it stays
+
+Examples:
+    virtiofsd --shared-dir /srv/code --socket-path /run/code.sock --cache auto";
 
 /// As virtiofsd names them.
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
