@@ -186,6 +186,10 @@ fn a_bad_command_line_is_one_line_and_status_2() {
         let (status, line) = status_and_line(&virtiofsd(words).output().unwrap());
         assert_eq!(status, 2, "{line}");
         assert!(line.contains(culprit), "{line}");
+        assert!(line.starts_with("virtiofsd: "), "{line}");
+        assert!(line.ends_with("; see 'virtiofsd --help'"), "{line}");
+        let (status, line) = status_and_line(&run(&[&["virtiofsd"], words].concat()));
+        assert_eq!(status, 2, "{line}");
         assert!(line.ends_with("; see 'sluice virtiofsd --help'"), "{line}");
     }
 }
@@ -226,6 +230,57 @@ fn it_says_what_it_is() {
             .ends_with(&expected)
     );
     assert!(run(&["virtiofsd", "--version"]).status.success());
+}
+
+/// As far as `[TIME ` goes, which is told apart by its length.
+fn assert_line(line: &str, rest: &str) {
+    let (head, found) = line.split_at(line.find(' ').unwrap() + 1);
+    assert_eq!(head.len(), "[2026-11-22T00:36:37Z ".len(), "{line}");
+    assert!(found.starts_with(rest), "{line}");
+}
+
+#[test]
+fn lines_look_like_virtiofsds() {
+    let place = place();
+    let mut command = virtiofsd(&place.options());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert_line(&line, &format!("INFO  virtiofsd] {WAITING}..."));
+    child.stderr = Some(stderr.into_inner());
+    let mut server = Daemon(child);
+    drop(connect(&place.socket));
+    assert_eq!(server.status(), 0);
+
+    let missing = [
+        "--shared-dir",
+        "/no/such",
+        "--socket-path",
+        text(&place.socket),
+    ];
+    let (_, line) = status_and_line(&virtiofsd(&missing).output().unwrap());
+    assert_line(&line, "ERROR virtiofsd] cannot serve '/no/such'");
+}
+
+/// What is asked of virtiofsd by name is asked of this program.
+#[test]
+fn rust_log_may_name_virtiofsd_and_must_make_sense() {
+    for (filter, words) in [
+        ("virtiofsd=debug", "DEBUG virtiofsd] "),
+        ("", "INFO  virtiofsd] "),
+        ("a=b=c", "ERROR virtiofsd] RUST_LOG='a=b=c' makes no sense"),
+    ] {
+        let place = place();
+        let mut command = virtiofsd(&place.options());
+        command.env("RUST_LOG", filter);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert_line(&line, words);
+        Daemon(child);
+    }
 }
 
 #[test]

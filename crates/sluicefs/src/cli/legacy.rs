@@ -15,7 +15,7 @@ pub(super) fn spelled_out(
     let mut words = words.into_iter();
     let program = words.next().unwrap_or_default();
     let mut out: Vec<OsString> = vec!["sluice".into()];
-    if Path::new(&program).file_name() == Some(OsStr::new("virtiofsd")) {
+    if is_virtiofsd(&program) {
         out.push("virtiofsd".into());
     } else {
         out.extend(words.next());
@@ -26,6 +26,11 @@ pub(super) fn spelled_out(
         out.extend(words);
     }
     Ok(out)
+}
+
+/// Whether this program goes by virtiofsd's name.
+pub(super) fn is_virtiofsd(program: &OsStr) -> bool {
+    Path::new(program).file_name() == Some(OsStr::new("virtiofsd"))
 }
 
 fn spell_out_options(

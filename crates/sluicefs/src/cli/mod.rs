@@ -64,10 +64,17 @@ enum Command {
 
 /// Parses the command line, does what it says, and reports what went wrong.
 pub fn main() -> ExitCode {
+    if std::env::args_os()
+        .next()
+        .is_some_and(|program| legacy::is_virtiofsd(&program))
+    {
+        logging::set_own_name("virtiofsd");
+    }
     let words = match legacy::spelled_out(std::env::args_os()) {
         Ok(words) => words,
         Err(why) => {
-            logging::say(format_args!("{why}; see 'sluice virtiofsd --help'"));
+            let help = usage::help_command(Some("virtiofsd"));
+            logging::say(format_args!("{why}; see '{help}'"));
             return ExitCode::from(2);
         }
     };

@@ -20,11 +20,20 @@ pub(super) fn report(error: &Error, words: &[OsString]) -> ExitCode {
         _ => {
             let all = definitions();
             let called = words.get(1).and_then(|name| all.find_subcommand(name));
-            let help = called.map_or(String::new(), |command| format!(" {}", command.get_name()));
             let what = explained(error, called, &all);
-            logging::say(format_args!("{what}; see 'sluice{help} --help'"));
+            let command = called.map(Command::get_name);
+            logging::say(format_args!("{what}; see '{}'", help_command(command)));
             ExitCode::from(2)
         }
+    }
+}
+
+/// What shows the help of `command`, or of all.
+pub(super) fn help_command(command: Option<&str>) -> String {
+    let own_name = logging::own_name();
+    match command.filter(|command| *command != own_name) {
+        Some(command) => format!("{own_name} {command} --help"),
+        None => format!("{own_name} --help"),
     }
 }
 

@@ -266,7 +266,7 @@ impl VirtiofsdArgs {
         let destination = if self.syslog {
             Destination::Syslog
         } else {
-            Destination::Stderr
+            Destination::VirtiofsdStderr
         };
         logging::init(level, destination);
     }
