@@ -44,7 +44,7 @@ check: lab toolchain ## Formatting, lints, scripts and the direction of imports
 	shellcheck fuzz/run dist/install
 	shellcheck -s dash -e SC1091 crates/sluicefs/src/sandbox/guest/init
 
-bench: lab ## Measurements beside virtiofsd and libfuse's examples, in guests too (BENCH=--help lists options)
+bench: lab ## Measurements beside virtiofsd, diod and libfuse's examples, in guests too (BENCH=--help lists options)
 	$(CARGO) build --release --locked -p sluicefs
 	$(AS_ROOT) $(CARGO) run --release --locked -p sluice-lab --bin bench -- $(BENCH)
 

@@ -68,6 +68,10 @@ pub enum Unit {
     Bandwidth(u64),
     /// System calls of an operation.
     Calls,
+    /// Bytes of memory.
+    Bytes,
+    /// How many times something is as much as something else.
+    Times,
 }
 
 /// A line of a table.
@@ -83,7 +87,7 @@ pub struct Cell<C> {
 /// One entrant's result in one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Nanoseconds of an operation; calls of one, if that is the unit.
+    /// Nanoseconds of an operation; or what else the unit is of.
     pub value: Quartiles,
     /// Nanoseconds of the server's processor time for an operation.
     pub cpu_ns: Option<Quartiles>,

@@ -4,6 +4,8 @@
 //!
 //! - [`raw`]: FUSE requests over a ring, by a driver of our own, on
 //!   `sluice serve` and virtiofsd;
+//! - [`p9`]: 9P messages over sockets, by a driver of our own, on `sluice serve`,
+//!   diod and the [`null`] server;
 //! - [`mounted`]: system calls on FUSE mounts of `sluice mount` and libfuse's
 //!   examples;
 //! - [`guest`]: system calls and programs in a user-mode Linux guest, on
@@ -20,9 +22,11 @@ pub mod interrupt;
 pub mod machine;
 pub mod mounted;
 pub mod null;
+pub mod p9;
 pub mod priority;
 pub mod programs;
 pub mod raw;
 pub mod report;
 pub mod server;
 pub mod stats;
+pub mod syscalls;

@@ -194,10 +194,12 @@ impl Table {
             "unit": match row.unit {
                 Unit::Operation | Unit::Bandwidth(_) => "ns per operation",
                 Unit::Calls => "system calls per operation",
+                Unit::Bytes => "bytes",
+                Unit::Times => "times",
             },
             "bytes_per_operation": match row.unit {
                 Unit::Bandwidth(bytes) => Some(bytes),
-                Unit::Operation | Unit::Calls => None,
+                _ => None,
             },
             "best_peer": it.best_peer.map(|(label, _)| label),
             "ratio": it.ratio,
@@ -250,6 +252,8 @@ fn show(unit: Unit, value: f64) -> String {
         Unit::Operation => show_time(value),
         Unit::Bandwidth(bytes) => format!("{:.0} MB/s", bytes as f64 * 1e3 / value),
         Unit::Calls => format!("{value:.1}"),
+        Unit::Bytes => format!("{:.1} MiB", value / f64::from(1 << 20)),
+        Unit::Times => format!("{value:.2}"),
     }
 }
 
@@ -273,8 +277,8 @@ fn show_time(time_ns: f64) -> String {
 fn word(verdict: Verdict, unit: Unit) -> &'static str {
     match (verdict, unit) {
         (Verdict::Equal, _) => "equal",
-        (Verdict::Faster, Unit::Calls) => "fewer",
-        (Verdict::Slower, Unit::Calls) => "more",
+        (Verdict::Faster, Unit::Calls | Unit::Bytes | Unit::Times) => "less",
+        (Verdict::Slower, Unit::Calls | Unit::Bytes | Unit::Times) => "more",
         (Verdict::Faster, _) => "faster",
         (Verdict::Slower, _) => "slower",
     }

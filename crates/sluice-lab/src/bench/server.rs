@@ -1,7 +1,8 @@
 //! A server's process: started, watched, and ended with its guard.
 
+use super::contest::Placement;
 use super::error::{BenchError, Context};
-use super::machine;
+use super::machine::{self, Processors};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 pub struct Server {
     child: Child,
     log: PathBuf,
+    placed: Option<Placement>,
 }
 
 impl Server {
@@ -38,6 +40,7 @@ impl Server {
         Ok(Server {
             child,
             log: log.to_owned(),
+            placed: None,
         })
     }
 
@@ -74,6 +77,23 @@ impl Server {
     /// Of its processor time.
     pub fn cpu_clock(&self) -> CpuClock {
         CpuClock { pid: self.pid() }
+    }
+
+    /// Puts the calling thread and all threads of the server where they belong.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn place(
+        &mut self,
+        processors: &Processors,
+        placement: Placement,
+    ) -> Result<(), BenchError> {
+        processors.place_driver(placement)?;
+        if self.placed != Some(placement) {
+            processors.place_server(self.pid(), placement)?;
+            self.placed = Some(placement);
+        }
+        Ok(())
     }
 
     fn complaint(&self, what: &str) -> BenchError {

@@ -9,11 +9,12 @@ use sluice_lab::bench::error::{BenchError, Context};
 use sluice_lab::bench::fixture::Fixture;
 use sluice_lab::bench::guest::GuestExtent;
 use sluice_lab::bench::machine::{self, Processors};
+use sluice_lab::bench::p9::P9Options;
 use sluice_lab::bench::priority::Priority;
 use sluice_lab::bench::programs::Programs;
 use sluice_lab::bench::raw::{Poll, RawOptions};
 use sluice_lab::bench::report::Table;
-use sluice_lab::bench::{guest, interrupt, mounted, null, priority, raw};
+use sluice_lab::bench::{guest, interrupt, mounted, null, p9, priority, raw};
 use sluice_virtio::driver::WaitMode;
 use sluicefs::Address;
 use std::path::{Path, PathBuf};
@@ -69,7 +70,7 @@ struct Cli {
     #[arg(long, value_enum, global = true)]
     polling: Option<Switch>,
 
-    /// How the raw driver waits for completions
+    /// How the drivers of raw requests and of 9P wait for replies
     #[arg(long, value_enum, default_value_t = Wait::Poll, global = true)]
     wait: Wait,
 
@@ -78,7 +79,7 @@ struct Cli {
     #[arg(long, global = true)]
     apart: bool,
 
-    /// Also count the servers' system calls with strace (raw)
+    /// Also count the servers' system calls with strace (raw, 9p)
     #[arg(long, global = true)]
     syscalls: bool,
 }
@@ -87,6 +88,10 @@ struct Cli {
 enum What {
     /// Requests over a vhost-user ring: sluice serve and virtiofsd
     Raw,
+    /// Messages over sockets: sluice serve --9p, diod and a server that answers from
+    /// memory
+    #[command(name = "9p")]
+    P9,
     /// System calls on /dev/fuse mounts: sluice mount and libfuse's examples
     Fuse,
     /// Work in user-mode Linux guests: sluice serve, virtiofsd and a server
@@ -119,7 +124,7 @@ enum What {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Wait {
-    /// Look at the ring all the time
+    /// Look for them all the time
     Poll,
     /// Sleep until signalled, as a guest does
     Event,
@@ -185,6 +190,11 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         let options = cli.raw_options();
         take(raw::run(&programs, &fixture, &processors, &options)?)?;
     }
+    if cli.wants(&What::P9) {
+        let fixture = Fixture::make(&place)?;
+        let options = cli.p9_options();
+        take(p9::run(&programs, &fixture, &processors, &options)?)?;
+    }
     if cli.wants(&What::Fuse) {
         let fixture = Fixture::make(&place)?;
         let placement = match cli.apart {
@@ -229,6 +239,21 @@ impl Cli {
         }
     }
 
+    fn wait_mode(&self) -> WaitMode {
+        match self.wait {
+            Wait::Poll => WaitMode::Spin,
+            Wait::Event => WaitMode::Event,
+        }
+    }
+
+    fn p9_options(&self) -> P9Options {
+        P9Options {
+            extent: self.extent(RAW_ROUNDS, Placement::Apart),
+            wait_mode: self.wait_mode(),
+            count_syscalls: self.syscalls,
+        }
+    }
+
     fn raw_options(&self) -> RawOptions {
         RawOptions {
             polls: match self.polling {
@@ -237,10 +262,7 @@ impl Cli {
                 Some(Switch::Auto) => vec![Poll::Auto],
             },
             extent: self.extent(RAW_ROUNDS, Placement::Apart),
-            wait_mode: match self.wait {
-                Wait::Poll => WaitMode::Spin,
-                Wait::Event => WaitMode::Event,
-            },
+            wait_mode: self.wait_mode(),
             count_syscalls: self.syscalls,
         }
     }
@@ -269,6 +291,7 @@ fn environment(
         machine::version_of(&programs.sluice),
         machine::version_of(&programs.peer("virtiofsd")),
         machine::version_of(&programs.peer("passthrough_ll")),
+        machine::version_of(&programs.peer("diod")),
         "figures: median of bursts, each the lower quartile of its operations; spread: half the \
          distance between the quartiles of the bursts; A/A: the same server under two names; \
          equal: those quartile ranges overlap, Sluice's with that of both names"

@@ -55,7 +55,6 @@ impl Program {
 pub(super) struct Mount {
     /// The root of the mount. First, so that it is closed before the unmount.
     pub(super) root: OwnedFd,
-    placed: Option<Placement>,
     processors: Processors,
     _unmount: UnmountOnDrop,
     server: Server,
@@ -85,7 +84,6 @@ impl Mount {
         let root = rustix::fs::open(&target, flags, Mode::empty()).context(target.display())?;
         Ok(Mount {
             root,
-            placed: None,
             processors,
             _unmount: unmount,
             server,
@@ -104,12 +102,7 @@ impl Contestant for Mount {
     }
 
     fn place(&mut self, placement: Placement) -> Result<(), BenchError> {
-        self.processors.place_driver(placement)?;
-        if self.placed != Some(placement) {
-            self.processors.place_server(self.server.pid(), placement)?;
-            self.placed = Some(placement);
-        }
-        Ok(())
+        self.server.place(&self.processors, placement)
     }
 }
 

@@ -9,6 +9,7 @@ use crate::bench::fixture::Fixture;
 use crate::bench::machine::Processors;
 use crate::bench::programs::Programs;
 use crate::bench::server::{CpuClock, Server};
+use crate::bench::syscalls::Traced;
 use sluice_virtio::driver::WaitMode;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -80,7 +81,6 @@ pub(super) struct VirtioFs {
     pub(super) names: Vec<String>,
     /// Whether a request is to be stalled while others are measured.
     pub(super) has_stall: bool,
-    placed: Option<Placement>,
     processors: Processors,
     server: Server,
 }
@@ -113,15 +113,9 @@ impl VirtioFs {
             many,
             names: many_names(),
             has_stall: false,
-            placed: None,
             processors,
             server,
         })
-    }
-
-    /// Process id of the server.
-    pub(super) fn pid(&self) -> u32 {
-        self.server.pid()
     }
 }
 
@@ -144,11 +138,12 @@ impl Contestant for VirtioFs {
     }
 
     fn place(&mut self, placement: Placement) -> Result<(), BenchError> {
-        self.processors.place_driver(placement)?;
-        if self.placed != Some(placement) {
-            self.processors.place_server(self.pid(), placement)?;
-            self.placed = Some(placement);
-        }
-        Ok(())
+        self.server.place(&self.processors, placement)
+    }
+}
+
+impl Traced for VirtioFs {
+    fn pid(&self) -> u32 {
+        self.server.pid()
     }
 }

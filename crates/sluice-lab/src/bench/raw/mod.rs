@@ -7,7 +7,6 @@ mod device;
 mod isolation;
 mod null_server;
 mod stall;
-mod syscalls;
 
 use super::contest::{self, Entrant, Extent, Role};
 use super::error::BenchError;
@@ -15,6 +14,7 @@ use super::fixture::Fixture;
 use super::machine::Processors;
 use super::programs::Programs;
 use super::report::Table;
+use super::syscalls;
 use device::{Program, VirtioFs};
 pub use null_server::serve as serve_nothing;
 use sluice_virtio::driver::WaitMode;
@@ -131,12 +131,13 @@ fn run_with(
     }];
     // strace makes everything so slow that polling never pays.
     if options.count_syscalls && poll == Poll::Off {
-        tables.push(syscalls::count(
-            &title,
-            options.extent.of(cells::CELLS),
-            &mut entrants,
-            fixture,
-        ));
+        let cells = options.extent.of(cells::CELLS);
+        tables.push(Table {
+            title: format!("{title}, system calls per operation"),
+            notes: vec![syscalls::NOTE.to_owned()],
+            rows: syscalls::count(cells, &mut entrants, fixture, |_| true),
+            entrants: names(&entrants),
+        });
     }
     Ok(tables)
 }

@@ -1,12 +1,9 @@
 //! System calls of a server for each operation, counted by strace.
 
-use super::device::VirtioFs;
-use super::names;
-use crate::bench::contest::{Cell, Contestant, Entrant, Figure, Meter, Placement, Row, Unit};
-use crate::bench::error::{BenchError, Context};
-use crate::bench::fixture::Fixture;
-use crate::bench::report::Table;
-use crate::bench::stats::Quartiles;
+use super::contest::{Cell, Contestant, Entrant, Figure, Meter, Placement, Row, Unit};
+use super::error::{BenchError, Context};
+use super::fixture::Fixture;
+use super::stats::Quartiles;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::path::PathBuf;
@@ -16,18 +13,29 @@ use std::time::{Duration, Instant};
 /// How long strace may take to attach to all threads.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs one burst of every cell on every entrant under strace.
-pub(super) fn count<'c>(
-    title: &str,
-    cells: impl Iterator<Item = &'c Cell<VirtioFs>>,
-    entrants: &mut [Entrant<VirtioFs>],
+/// What strace can be attached to.
+pub trait Traced: Contestant {
+    /// Process id of the server.
+    fn pid(&self) -> u32;
+}
+
+/// What a reader of the rows must know.
+pub const NOTE: &str = "strace -f -c; waiting and waking count, and so does what surrounds a \
+    burst (opening a directory; giving nodes back)";
+
+/// Runs one burst of every cell on every entrant under strace; counts the calls whose
+/// names `is_meant`.
+pub fn count<'c, C: Traced + 'c>(
+    cells: impl Iterator<Item = &'c Cell<C>>,
+    entrants: &mut [Entrant<C>],
     fixture: &Fixture,
-) -> Table {
-    let rows = cells
+    is_meant: impl Fn(&str) -> bool,
+) -> Vec<Row> {
+    cells
         .map(|cell| {
             eprintln!("bench: system calls: {}", cell.name);
             let results = entrants.iter_mut().map(|entrant| {
-                count_burst(cell, &mut entrant.contestant, fixture)
+                count_burst(cell, &mut entrant.contestant, fixture, &is_meant)
                     .map_err(|error| error.to_string())
             });
             Row {
@@ -36,29 +44,24 @@ pub(super) fn count<'c>(
                 results: results.collect(),
             }
         })
-        .collect();
-    Table {
-        title: format!("{title}, system calls per operation"),
-        notes: vec![
-            "strace -f -c; waiting and waking count, and so does what surrounds a burst \
-             (OPENDIR; FORGET after lookups)"
-                .to_owned(),
-        ],
-        entrants: names(entrants),
-        rows,
-    }
+        .collect()
 }
 
-fn count_burst(
-    cell: &Cell<VirtioFs>,
-    server: &mut VirtioFs,
+fn count_burst<C: Traced>(
+    cell: &Cell<C>,
+    server: &mut C,
     fixture: &Fixture,
+    is_meant: &impl Fn(&str) -> bool,
 ) -> Result<Figure, BenchError> {
     server.place(Placement::Apart)?;
     let mut meter = Meter::new(server.cpu_clock());
     let trace = Trace::attach(server.pid(), fixture.beside("strace.txt"))?;
     (cell.burst)(server, &mut meter)?;
-    let calls = trace.finish()?;
+    let summary = trace.finish()?;
+    let calls: u64 = calls(&summary)
+        .filter(|(name, _)| is_meant(name))
+        .map(|(_, count)| count)
+        .sum();
     let each = calls as f64 / meter.operations().max(1) as f64;
     Ok(Figure {
         // A stray wake-up among a thousand operations makes no difference.
@@ -101,11 +104,10 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Detaches; gives the number of calls.
-    fn finish(mut self) -> Result<u64, BenchError> {
+    /// Detaches; gives what strace says.
+    fn finish(mut self) -> Result<String, BenchError> {
         self.detach()?;
-        let summary = fs::read_to_string(&self.output).context("strace's summary")?;
-        total_calls(&summary).ok_or(BenchError::new("strace's summary has no total"))
+        fs::read_to_string(&self.output).context("strace's summary")
     }
 
     fn detach(&mut self) -> Result<(), BenchError> {
@@ -140,10 +142,15 @@ fn is_traced(pid: u32) -> Result<bool, BenchError> {
     Ok(true)
 }
 
-/// The calls column of the line `total`.
-fn total_calls(summary: &str) -> Option<u64> {
-    let line = summary.lines().find(|line| line.ends_with(" total"))?;
-    line.split_whitespace().nth(3)?.parse().ok()
+/// Names and numbers of calls, out of a summary: a line for each has share, seconds,
+/// microseconds, calls, perhaps errors, and the name.
+fn calls(summary: &str) -> impl Iterator<Item = (&str, u64)> {
+    summary.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        let count = fields.nth(3)?.parse().ok()?;
+        let name = fields.next_back()?;
+        (name != "total").then_some((name, count))
+    })
 }
 
 #[cfg(test)]
@@ -151,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_found() {
+    fn calls_are_found() {
         let summary = "\
 % time     seconds  usecs/call     calls    errors syscall
 ------ ----------- ----------- --------- --------- ----------------
@@ -160,7 +167,8 @@ mod tests {
 ------ ----------- ----------- --------- --------- ----------------
 100.00    0.000032           5         6         1 total
 ";
-        assert_eq!(total_calls(summary), Some(6));
-        assert_eq!(total_calls("nothing"), None);
+        let found: Vec<_> = calls(summary).collect();
+        assert_eq!(found, [("read", 3), ("futex", 3)]);
+        assert_eq!(calls("nothing").count(), 0);
     }
 }
