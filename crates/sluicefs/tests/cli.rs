@@ -53,7 +53,7 @@ fn a_bad_command_line_is_one_line_and_status_2() {
         ),
         (
             &["serve", "/", "--virtiofs", "s", "--and"],
-            "'--and <DIR --virtiofs|--virtio-9p SOCKET [OPTIONS]>",
+            "'--and <DIR --virtiofs|--virtio-9p|--9p WHERE [OPTIONS]>",
         ),
         (
             &[

@@ -13,6 +13,7 @@ mod isolation_args;
 mod legacy;
 mod manual;
 mod mount;
+mod p9_args;
 mod run;
 mod serve;
 mod share_args;

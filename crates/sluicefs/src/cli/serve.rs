@@ -1,6 +1,7 @@
 //! `sluice serve`.
 
 use super::isolation_args::IsolationArgs;
+use super::p9_args::P9Args;
 use super::share_args::ShareArgs;
 use super::usage::share_explained;
 use crate::config::ConfigFile;
@@ -14,24 +15,24 @@ use sluice_crew::Polling;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Serve directories to virtual machines.
+/// Serve directories to virtual machines, containers and other clients.
 ///
 /// Runs in the foreground until SIGTERM, SIGINT or SIGHUP ends it (exit
-/// status 0). Clients come and go meanwhile, one at a time on each socket. Once
-/// all sockets listen, a line for each on stderr says so, and systemd is
-/// notified.
+/// status 0). Clients come and go meanwhile: monitors one at a time on each
+/// socket, 9P clients as many as want to. Once all sockets listen, a line for
+/// each on stderr says so, and systemd is notified.
 #[derive(Debug, Args)]
 #[command(override_usage = USAGE, after_long_help = MORE)]
 pub struct ServeArgs {
     #[command(flatten)]
     first: ShareEntry,
 
-    /// Serve another directory too, on a socket of its own and with options of
-    /// its own: what follows is a share like the first one. May be repeated
+    /// Serve another directory too, on sockets and with options of its own: what
+    /// follows is a share like the first one. May be repeated
     #[arg(
         long = "and",
         help_heading = "Several shares",
-        value_name = "DIR --virtiofs|--virtio-9p SOCKET [OPTIONS]",
+        value_name = "DIR --virtiofs|--virtio-9p|--9p WHERE [OPTIONS]",
         num_args = 1..,
         allow_hyphen_values = true,
         requires = "dir"
@@ -53,7 +54,7 @@ pub struct ServeArgs {
 }
 
 const USAGE: &str = "\
-sluice serve DIR --virtiofs|--virtio-9p SOCKET [OPTIONS] [--and DIR …]…
+sluice serve DIR [--virtiofs SOCKET] [--virtio-9p SOCKET] [--9p ADDRESS]… [OPTIONS] [--and DIR …]…
        sluice serve --config FILE";
 
 const MORE: &str = "\
@@ -69,11 +70,23 @@ With QEMU (memory must be shared):
 In the guest, where mount options decide what is cached:
   mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 TAG /mnt
 
+9P on sockets, from a Linux guest, container or host:
+    mount -t 9p -o trans=tcp,port=PORT,version=9p2000.L,msize=1048576 HOST /mnt
+    mount -t 9p -o trans=unix,version=9p2000.L,msize=1048576 PATH /mnt
+
 Several shares in one process:
     sluice serve /srv/code --virtiofs /run/code.sock --tag code \\
            --and /srv/data --virtiofs /run/data.sock --tag data --read-only
-Each share has its own socket, options, threads and limits: what a guest does to
-one is not felt on another.
+Each share has its own sockets, options and limits: what a guest does to one is
+not felt on another. Shares may have a 9P address in common: clients then attach to
+them by name (--aname), or by the path of the directory.
+
+Who a 9P client is:
+  Nothing in 9P proves it. On a unix socket the kernel tells: root and the user that
+  serves are believed whoever they say they are, and others count as themselves.
+  Over TCP and vsock everybody is believed who can connect, so have users squashed
+  there (--squash=all:UID:GID) unless all of them are trusted. A server that does
+  not run as root does everything as its own user.
 
 Configuration file:
   TOML, with a table [[share]] for each share, and one [isolation] for the options
@@ -116,7 +129,7 @@ pub(crate) struct ShareEntry {
 
     /// Serve virtio-fs to a virtual machine monitor that connects to this
     /// unix socket; a stale socket file is replaced
-    #[arg(long, value_name = "SOCKET", required_unless_present = "virtio_9p")]
+    #[arg(long, value_name = "SOCKET", required_unless_present_any = ["virtio_9p", "addresses"])]
     virtiofs: Option<PathBuf>,
 
     /// Serve 9P on virtio to a virtual machine monitor that connects to this
@@ -132,6 +145,9 @@ pub(crate) struct ShareEntry {
     /// pays off), off, or a duration such as 30us
     #[arg(long, value_name = "auto|off|DURATION", default_value = "auto")]
     poll: Polling,
+
+    #[command(flatten)]
+    p9: P9Args,
 
     #[command(flatten)]
     policy: ShareArgs,
@@ -220,13 +236,18 @@ impl ShareEntry {
     /// # Errors
     /// The definitions let a share be incomplete only beside --config.
     pub(crate) fn share(&self) -> Result<ServedShare, String> {
-        let devices = self.devices();
-        let Some(dir) = self.dir.as_ref().filter(|_| !devices.is_empty()) else {
-            return Err("a share needs <DIR> and --virtiofs or --virtio-9p <SOCKET>".to_owned());
+        let (devices, p9) = (self.devices(), self.p9.share()?);
+        let is_somewhere = !devices.is_empty() || p9.is_some();
+        let Some(dir) = self.dir.as_ref().filter(|_| is_somewhere) else {
+            return Err(
+                "a share needs <DIR> and --virtiofs or --virtio-9p <SOCKET>, or --9p <ADDRESS>"
+                    .to_owned(),
+            );
         };
         Ok(ServedShare {
             dir: dir.clone(),
             devices,
+            p9,
             tag: self.tag.clone(),
             policy: self.policy.policy(),
             poll: self.poll,

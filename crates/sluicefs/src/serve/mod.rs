@@ -1,10 +1,13 @@
-//! Services behind virtio-fs and virtio-9p devices on vhost-user sockets.
+//! Services behind virtio-fs and virtio-9p devices on vhost-user sockets, and
+//! over 9P on sockets of all kinds.
 //!
 //! [`run`] is `sluice serve` and `virtiofsd`, for any number of shares that share
 //! nothing but the process; [`Serving`] is one device for any service, without
 //! signals. `socket` and `pid_file` are what others find, `virtio` are the
-//! devices.
+//! devices, `p9` is 9P on sockets, `listening` what a process listens on.
 
+mod listening;
+mod p9;
 mod pid_file;
 mod socket;
 mod virtio;
@@ -14,9 +17,12 @@ use crate::isolation::{self, Entered, IsolationOptions, Notify, SharePlace};
 use crate::logging;
 use crate::share::{self, SharePolicy};
 use crate::signals::{EndSignals, OnEndSignal};
+use listening::{Service, Sockets};
+pub use p9::{Access, P9Options, P9Share, copied_bytes};
 use pid_file::PidFile;
 use sluice_crew::Polling;
-use sluice_proto::{fuse, p9};
+use sluice_proto::fuse;
+use sluice_proto::p9::serve::ServeOptions as P9ServeOptions;
 use sluice_vfs::FileService;
 use sluice_virtio::vhost_user::{Backend, Device, Error, Running, Served};
 pub use socket::Endpoint;
@@ -52,6 +58,8 @@ pub struct ServedShare {
     pub dir: PathBuf,
     /// Where monitors connect, to one kind of device each.
     pub devices: Vec<ServedDevice>,
+    /// Where peers connect over 9P.
+    pub p9: Option<P9Share>,
     /// The name under which the guest mounts it.
     pub tag: Tag,
     /// What is served, and how long guests may trust it.
@@ -87,7 +95,8 @@ impl fmt::Display for DeviceKind {
     }
 }
 
-/// Refuses two devices in one place.
+/// Refuses two devices in one place, and shares in one place that cannot be told
+/// apart.
 pub fn check_endpoints(shares: &[ServedShare]) -> Result<(), String> {
     let mut seen: Vec<&Endpoint> = Vec::new();
     for device in shares.iter().flat_map(|share| &share.devices) {
@@ -96,7 +105,7 @@ pub fn check_endpoints(shares: &[ServedShare]) -> Result<(), String> {
         }
         seen.push(&device.endpoint);
     }
-    Ok(())
+    p9::check_addresses(shares)
 }
 
 /// When serving is over, signals aside.
@@ -139,35 +148,37 @@ pub enum Ended {
 /// at all.
 pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
     let shares = &config.shares;
-    let mut listening = listen_all(shares)?;
+    let mut sockets = Sockets::open(shares)?;
+    let users = p9::UserBook::load();
     let places: Vec<SharePlace> = shares.iter().map(ServedShare::place).collect();
     let inside = match isolation::enter(&config.isolation, &places, config.lifetime.notify())? {
         Entered::Inside(inside) => inside,
         Entered::Outside(status) => {
-            drop(listening);
+            drop(sockets);
             std::process::exit(status.into());
         }
     };
     if inside.has_outside() {
-        listening.iter_mut().for_each(Listening::leave_file);
+        sockets.leave_files();
     }
     // They wait until all is locked: a thread that was started before is not.
     let signals = inside
         .end_signals()
         .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
-    let devices = open_all(shares, inside.dirs())?;
+    let services = open_all(shares, inside.dirs())?;
     let mut notify = inside.lock_in()?;
 
     let (ends, end) = channel();
     let _signals = end_on(signals, ends.clone())?;
-    let serving = start_all(devices, listening, config.lifetime, &ends)?;
-    announce(config, &mut notify);
+    let said = sockets.announcements(shares);
+    let serving = sockets.serve(&services, &users, config.lifetime, &ends)?;
+    announce(config.lifetime, &said, &mut notify);
     let why = end.recv();
     notify.stopping();
-    stop_all(serving);
+    serving.stop();
     match why {
         Ok(End::Asked) => Ok(Ended::Asked),
-        Ok(End::Client(Ok(_))) => Ok(Ended::ClientGone),
+        Ok(End::Client(Ok(_)) | End::Nobody) => Ok(Ended::ClientGone),
         Ok(End::Client(Err(error))) if error.is_hangup() => Ok(Ended::ClientGone),
         Ok(End::Client(Err(error))) => Err(Failure::new(format!("the connection failed: {error}"))),
         Ok(End::Broken) | Err(_) => Err(Failure::new("serving ended by a bug in this program")),
@@ -177,9 +188,9 @@ pub fn run(config: &ServeConfig) -> Result<Ended, Failure> {
 impl ServedShare {
     /// The files of its sockets that are made for it.
     fn sockets(&self) -> impl Iterator<Item = &Path> {
-        self.devices
-            .iter()
-            .filter_map(|device| device.endpoint.path())
+        let devices = self.devices.iter();
+        let files = devices.filter_map(|device| device.endpoint.path());
+        files.chain(self.p9.iter().flat_map(P9Share::files))
     }
 
     fn place(&self) -> SharePlace {
@@ -191,42 +202,11 @@ impl ServedShare {
     }
 }
 
-/// Nothing listens before every directory is known to be there.
-fn listen_all(shares: &[ServedShare]) -> Result<Vec<Listening>, Failure> {
-    for share in shares {
-        share::check_directory(&share.dir)?;
-    }
-    let devices = shares.iter().flat_map(|share| &share.devices);
-    devices.map(|device| device.endpoint.listen()).collect()
-}
-
-/// The devices of the shares, which this process sees at `dirs`.
-fn open_all(shares: &[ServedShare], dirs: &[PathBuf]) -> Result<Vec<Arc<dyn Device>>, Failure> {
-    let mut devices = Vec::new();
-    for (share, dir) in shares.iter().zip(dirs) {
-        let service = share::open(dir, &share.policy)?;
-        for device in &share.devices {
-            let options = match device.kind {
-                DeviceKind::Fs => DeviceOptions::Fs(share.policy.fuse_options()),
-                DeviceKind::P9 => DeviceOptions::P9(share.policy.p9_options()),
-            };
-            devices.push(options.device(Arc::clone(&service), &share.tag, share.poll));
-        }
-    }
-    Ok(devices)
-}
-
-fn start_all(
-    devices: Vec<Arc<dyn Device>>,
-    listening: Vec<Listening>,
-    lifetime: Lifetime,
-    ends: &Sender<End>,
-) -> Result<Vec<Serving>, Failure> {
-    let start = |(device, listening)| {
-        let after = after_connection(lifetime, ends.clone());
-        Serving::start_device(device, listening, after)
-    };
-    devices.into_iter().zip(listening).map(start).collect()
+/// The services of the shares, which this process sees at `dirs`.
+fn open_all<'a>(shares: &'a [ServedShare], dirs: &[PathBuf]) -> Result<Vec<Service<'a>>, Failure> {
+    let open =
+        |(share, dir): (&'a ServedShare, &PathBuf)| Ok((share, share::open(dir, &share.policy)?));
+    shares.iter().zip(dirs).map(open).collect()
 }
 
 fn end_on(signals: EndSignals, ends: Sender<End>) -> Result<OnEndSignal, Failure> {
@@ -241,33 +221,13 @@ fn end_on(signals: EndSignals, ends: Sender<End>) -> Result<OnEndSignal, Failure
         .map_err(|error| Failure::new(format!("cannot start a thread: {error}")))
 }
 
-fn announce(config: &ServeConfig, notify: &mut Notify) {
-    match config.lifetime {
-        Lifetime::UntilAsked => {
-            for share in &config.shares {
-                for device in &share.devices {
-                    logging::say(format_args!(
-                        "serving {} as {} tag {} on {}",
-                        share.dir.display(),
-                        device.kind,
-                        share.tag,
-                        device.endpoint,
-                    ));
-                }
-            }
-        }
+fn announce(lifetime: Lifetime, said: &[String], notify: &mut Notify) {
+    match lifetime {
+        Lifetime::UntilAsked => said.iter().for_each(logging::say),
         // What monitors and scripts wait for.
         Lifetime::OneConnection => tracing::info!("Waiting for vhost-user socket connection..."),
     }
     notify.ready();
-}
-
-/// Asks all before it waits for any.
-fn stop_all(serving: Vec<Serving>) {
-    for one in &serving {
-        one.running.stopper().stop();
-    }
-    drop(serving);
 }
 
 /// Why serving ends.
@@ -276,6 +236,8 @@ enum End {
     Asked,
     /// The only connection is over.
     Client(Result<Served, Error>),
+    /// Nobody is left who was connected, and nobody can connect.
+    Nobody,
     /// A serving thread is gone.
     Broken,
 }
@@ -310,7 +272,7 @@ pub enum DeviceOptions {
     /// Over FUSE.
     Fs(fuse::serve::ServeOptions),
     /// Over 9P.
-    P9(p9::serve::ServeOptions),
+    P9(P9ServeOptions),
 }
 
 impl From<fuse::serve::ServeOptions> for DeviceOptions {
@@ -319,8 +281,8 @@ impl From<fuse::serve::ServeOptions> for DeviceOptions {
     }
 }
 
-impl From<p9::serve::ServeOptions> for DeviceOptions {
-    fn from(options: p9::serve::ServeOptions) -> Self {
+impl From<P9ServeOptions> for DeviceOptions {
+    fn from(options: P9ServeOptions) -> Self {
         DeviceOptions::P9(options)
     }
 }

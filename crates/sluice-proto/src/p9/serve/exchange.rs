@@ -51,8 +51,10 @@ pub trait Parked: Send {
 
 /// How a server reaches the threads of its transport.
 pub trait Link: Send + Sync {
-    /// Requests that waited for others can run now: some thread should call
-    /// [`Server::next_ready`](super::Server::next_ready). Called from any
-    /// thread, and must not block.
+    /// Requests that waited for others can run now, or there is room for others
+    /// where there was none: some thread should call
+    /// [`Server::next_ready`](super::Server::next_ready), and go on taking
+    /// messages in if [`Server::has_room`](super::Server::has_room). Called from
+    /// any thread, and must not block.
     fn ready(&self);
 }

@@ -91,9 +91,7 @@ impl<E: Exchange> Server<E> {
     /// Whether another request may be admitted now. If not, the transport asks
     /// again when one has been answered, and takes nothing in meanwhile.
     pub fn has_room(&self) -> bool {
-        let bounds = &self.0.config.bounds;
-        let schedule = self.0.schedule();
-        schedule.len() < bounds.requests && schedule.bytes() < bounds.bytes
+        self.0.has_room(&self.0.schedule())
     }
 
     /// Takes a message in; to be called in the order of arrival. `prefix` is its
@@ -468,6 +466,19 @@ impl<E: Exchange> Core<E> {
         }
     }
 
+    fn has_room(&self, schedule: &Schedule<Kept<E>>) -> bool {
+        let bounds = &self.config.bounds;
+        schedule.len() < bounds.requests && schedule.bytes() < bounds.bytes
+    }
+
+    /// A request is over; others may run for it, or be admitted.
+    fn remove(&self, ticket: Ticket) {
+        self.reschedule(|schedule| {
+            let was_full = !self.has_room(schedule);
+            schedule.remove(ticket) || was_full
+        });
+    }
+
     /// Changes the schedule; others may run for it.
     fn reschedule(&self, change: impl FnOnce(&mut Schedule<Kept<E>>) -> bool) {
         let is_ready = change(&mut self.schedule());
@@ -499,7 +510,7 @@ impl<E: Exchange> Pending<E> {
             let ticket = self.ticket;
             self.core.reschedule(|schedule| schedule.release(ticket));
             exchange.finish(answer.message(), answer.payload_len());
-            self.core.reschedule(|schedule| schedule.remove(ticket));
+            self.core.remove(ticket);
         }
     }
 
@@ -543,7 +554,7 @@ impl<E: Exchange> Pending<E> {
                 }
                 parked.finish(answer.message());
             }
-            core.reschedule(|schedule| schedule.remove(ticket));
+            core.remove(ticket);
         }))
     }
 }
@@ -558,7 +569,7 @@ impl<E: Exchange> Drop for Pending<E> {
         answer.fail(Errno::EIO);
         exchange.finish(answer.message(), 0);
         let ticket = self.ticket;
-        self.core.reschedule(|schedule| schedule.remove(ticket));
+        self.core.remove(ticket);
     }
 }
 

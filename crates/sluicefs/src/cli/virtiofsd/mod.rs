@@ -306,6 +306,7 @@ impl VirtiofsdArgs {
                 kind: DeviceKind::Fs,
                 endpoint: self.endpoint().ok_or_else(|| lacks("--socket-path"))?,
             }],
+            p9: None,
             tag: self.tag.clone(),
             policy: self.policy(),
             poll: Polling::default(),

@@ -52,6 +52,7 @@ fn virtme_ng() {
     let expected = ServedShare {
         dir: "/".into(),
         devices: devices(at("S")),
+        p9: None,
         tag: "virtiofs".parse().unwrap(),
         policy: SharePolicy {
             announce_submounts: false,

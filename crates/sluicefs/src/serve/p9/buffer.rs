@@ -1,0 +1,131 @@
+//! Memory for messages and payloads, in two sizes: a small one that every
+//! request gets by with, and large ones that are there while a payload is.
+//!
+//! Buffers are kept for the next request, a few of each size. Fresh ones are
+//! zeros that the kernel only makes room for when they are touched.
+
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Enough for any request without its payload, and for most with it, in bytes.
+pub(super) const SMALL: usize = 16 * 1024;
+
+/// The sizes that are kept, in bytes, and how many of each: 5 MiB in all.
+const KEPT: [(usize, usize); 3] = [(SMALL, 64), (128 * 1024, 8), (1 << 20, 3)];
+
+static POOL: Pool = Pool([const { Mutex::new(Vec::new()) }; KEPT.len()]);
+
+struct Pool([Mutex<Vec<Vec<u8>>>; KEPT.len()]);
+
+/// Bytes that go back to where they came from.
+#[derive(Debug)]
+pub(super) struct Buffer(Vec<u8>);
+
+impl Buffer {
+    /// At least `len` bytes, of which none means anything.
+    pub(super) fn new(len: usize) -> Self {
+        let fitting = KEPT.iter().zip(&POOL.0).find(|((size, _), _)| len <= *size);
+        match fitting {
+            Some(((size, _), shelf)) => {
+                let kept = lock(shelf).pop();
+                Buffer(kept.unwrap_or_else(|| vec![0; *size]))
+            }
+            None => Buffer(vec![0; len]),
+        }
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut fitting = KEPT.iter().zip(&POOL.0);
+        let found = fitting.find(|((size, _), _)| self.0.len() == *size);
+        if let Some(((_, most), shelf)) = found {
+            let mut shelf = lock(shelf);
+            if shelf.len() < *most {
+                shelf.push(std::mem::take(&mut self.0));
+            }
+        }
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Buffer {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// Some bytes of a buffer, which others may have others of.
+#[derive(Clone, Debug)]
+pub(super) struct Bytes {
+    buffer: Arc<Buffer>,
+    range: Range<usize>,
+}
+
+impl Bytes {
+    /// The first `len` bytes of `buffer`, or all.
+    pub(super) fn new(buffer: Buffer, len: usize) -> Self {
+        let range = 0..len.min(buffer.len());
+        let buffer = Arc::new(buffer);
+        Bytes { buffer, range }
+    }
+
+    /// Takes up to `len` bytes off the front.
+    pub(super) fn split_front(&mut self, len: usize) -> Bytes {
+        let mid = self.range.start + len.min(self.range.len());
+        let front = Bytes {
+            buffer: Arc::clone(&self.buffer),
+            range: self.range.start..mid,
+        };
+        self.range.start = mid;
+        front
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.buffer.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+fn lock(shelf: &Mutex<Vec<Vec<u8>>>) -> MutexGuard<'_, Vec<Vec<u8>>> {
+    shelf.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_is_as_large_as_it_must_be() {
+        for (asked, got) in [
+            (0, SMALL),
+            (SMALL, SMALL),
+            (SMALL + 1, 128 * 1024),
+            (1 << 20, 1 << 20),
+            ((1 << 20) + 1, (1 << 20) + 1),
+        ] {
+            assert_eq!(Buffer::new(asked).len(), got);
+        }
+    }
+
+    #[test]
+    fn bytes_are_taken_off_the_front() {
+        let mut buffer = Buffer::new(10);
+        buffer[..4].copy_from_slice(b"abcd");
+        let mut bytes = Bytes::new(buffer, 4);
+        let front = bytes.split_front(3);
+        assert_eq!((&*front, &*bytes), (&b"abc"[..], &b"d"[..]));
+        assert_eq!(&*bytes.split_front(9), b"d");
+        assert!(bytes.is_empty());
+    }
+}

@@ -1,0 +1,309 @@
+//! A peer: its socket, its session, and whose turn it is.
+//!
+//! At most one thread at a time takes messages from a connection, but any number
+//! run them. A thread takes one message, lets go of the connection, and runs it:
+//! so whatever blocks it holds up nothing but itself, and everybody's messages
+//! come in turns.
+
+use super::buffer::Bytes;
+use super::exchange::SocketExchange;
+use super::hub::Shared;
+use super::input::{Failed, Input, Received};
+use super::output::{Output, Sent};
+use rustix::event::epoll::EventFlags;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::net::Shutdown;
+use sluice_proto::p9::serve::{Admission, Close, Job, Link, Server, ServerConfig};
+use sluice_vfs::FileService;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// Messages that wait for others which one turn takes in; then it is somebody
+/// else's turn.
+const WAITING_PER_TURN: usize = 16;
+
+/// Nothing to do until the socket or the session says so.
+const IDLE: u8 = 0;
+/// A thread has it, or it is in the hub's queue.
+const BUSY: u8 = 1;
+/// The same, and there is more to do afterwards.
+const AGAIN: u8 = 2;
+/// It has done as much as it may for now.
+const STALLED: u8 = 3;
+/// Over.
+const CLOSED: u8 = 4;
+
+/// A connection, from its beginning to its last reply.
+pub(super) struct Connection {
+    pub(super) token: u64,
+    label: String,
+    socket: OwnedFd,
+    hub: Weak<Shared>,
+    server: Server<SocketExchange>,
+    /// Most bytes of a message.
+    msize: usize,
+    turn: AtomicU8,
+    input: Mutex<Input>,
+    output: Output,
+    /// Requests that threads are running.
+    running: AtomicUsize,
+    /// The peer will send nothing more.
+    is_ending: AtomicBool,
+}
+
+/// What a turn brings.
+enum Step {
+    /// A request to run; whether there is more to do already.
+    Run(Job<SocketExchange>, bool),
+    /// Nothing to run, but there is more to do.
+    More,
+    /// It must wait for what it has caused.
+    Stall,
+    /// It waits for its peer.
+    Idle,
+    /// It is over.
+    End,
+}
+
+/// What sessions ring.
+struct Bell(Weak<Connection>);
+
+impl Link for Bell {
+    fn ready(&self) {
+        if let Some(connection) = self.0.upgrade() {
+            connection.poke();
+        }
+    }
+}
+
+impl Connection {
+    /// A peer that has just connected. `config` is told what wakes it.
+    pub(super) fn new(
+        (token, label): (u64, String),
+        socket: OwnedFd,
+        hub: &Weak<Shared>,
+        service: Arc<dyn FileService>,
+        config: impl FnOnce(Arc<dyn Link>) -> ServerConfig,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|me| {
+            let config = config(Arc::new(Bell(Weak::clone(me))));
+            Connection {
+                token,
+                label,
+                socket,
+                hub: Weak::clone(hub),
+                msize: config.bounds.msize as usize,
+                server: Server::new(service, config),
+                turn: AtomicU8::new(IDLE),
+                input: Mutex::default(),
+                output: Output::default(),
+                running: AtomicUsize::new(0),
+                is_ending: AtomicBool::new(false),
+            }
+        })
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// The socket has something to say.
+    pub(super) fn notice(self: &Arc<Self>, events: EventFlags) {
+        let gone = EventFlags::HUP | EventFlags::ERR;
+        if events.intersects(gone | EventFlags::RDHUP) {
+            self.is_ending.store(true, Ordering::SeqCst);
+        }
+        if events.intersects(gone) && self.output.is_blocked() {
+            return self.close(); // nobody will take the replies
+        }
+        if events.contains(EventFlags::OUT) {
+            let outcome = self.output.resume(self.socket.as_fd());
+            self.conclude(outcome);
+        }
+        self.poke();
+    }
+
+    /// There may be something to do.
+    pub(super) fn poke(self: &Arc<Self>) {
+        let next = |turn| match turn {
+            IDLE | STALLED => Some(BUSY),
+            BUSY => Some(AGAIN),
+            _ => None,
+        };
+        let before = self
+            .turn
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
+        if let Ok(IDLE | STALLED) = before {
+            self.enqueue();
+        }
+    }
+
+    /// Does one thing that there is to do. `prefix` is the thread's room for a
+    /// request.
+    pub(super) fn take_turn(self: &Arc<Self>, prefix: &mut Vec<u8>) {
+        match self.step(prefix) {
+            Step::Run(job, has_more) => {
+                self.running.fetch_add(1, Ordering::SeqCst);
+                let _running = Running(self);
+                match has_more {
+                    true => self.enqueue(),
+                    false => self.rest(),
+                }
+                crate::panics::contain(|| self.server.run(job, prefix));
+            }
+            Step::More => self.enqueue(),
+            Step::Idle => self.rest(),
+            Step::Stall => self.stall(),
+            Step::End => self.close(),
+        }
+    }
+
+    /// Sends a reply; a socket that takes none is its peer's own affair.
+    pub(super) fn send(self: &Arc<Self>, message: &[u8], payload: Option<Bytes>) {
+        let outcome = self.output.send(self.socket.as_fd(), message, payload);
+        self.conclude(outcome);
+    }
+
+    /// Ends it, from any thread. Requests that run finish on their own.
+    pub(super) fn close(&self) {
+        if self.turn.swap(CLOSED, Ordering::SeqCst) == CLOSED {
+            return;
+        }
+        self.output.close();
+        if let Some(hub) = self.hub.upgrade() {
+            hub.forget(self);
+        }
+        // The peer need not wait for requests that still run.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+        self.server.close();
+        let input = std::mem::take(&mut *self.lock_input());
+        drop(input);
+        tracing::info!(peer = self.label, "disconnected");
+    }
+
+    fn step(self: &Arc<Self>, prefix: &mut Vec<u8>) -> Step {
+        if self.must_pause() {
+            return Step::Stall;
+        }
+        if let Some(job) = self.server.next_ready() {
+            return Step::Run(job, true);
+        }
+        for _ in 0..WAITING_PER_TURN {
+            if !self.server.has_room() {
+                return Step::Stall;
+            }
+            match self.receive(prefix) {
+                Ok(None) if self.is_over() => return Step::End,
+                Ok(None) => return Step::Idle,
+                Ok(Some(Admission::Run(job))) => {
+                    let has_more = !self.lock_input().is_empty();
+                    return Step::Run(job, has_more);
+                }
+                Ok(Some(Admission::Waiting | Admission::Over)) => {}
+                Err(why) => {
+                    tracing::warn!(peer = self.label, %why, "the connection is closed");
+                    return Step::End;
+                }
+            }
+        }
+        Step::More
+    }
+
+    /// Takes a message in; none if there is none.
+    fn receive(
+        self: &Arc<Self>,
+        prefix: &mut Vec<u8>,
+    ) -> Result<Option<Admission<SocketExchange>>, Failed> {
+        let trusts_short = !self.is_ending.load(Ordering::SeqCst);
+        let check = |header: &_| self.server.check_header(header);
+        let received = self
+            .lock_input()
+            .next(self.socket.as_fd(), prefix, check, trusts_short)?;
+        match received {
+            Received::Message(payload) => {
+                let exchange = SocketExchange::new(Arc::clone(self), payload, self.msize);
+                Ok(Some(self.server.admit(prefix, exchange)?))
+            }
+            Received::Nothing => Ok(None),
+            Received::End => Err(Failed::Message(Close::Closed)),
+        }
+    }
+
+    /// Lets go of it; the socket and the session say when there is more to do.
+    fn rest(self: &Arc<Self>) {
+        let rested = self
+            .turn
+            .compare_exchange(BUSY, IDLE, Ordering::SeqCst, Ordering::SeqCst);
+        if rested == Err(AGAIN) {
+            self.enqueue();
+        }
+    }
+
+    /// Lets go of it until something that it waits for is done.
+    fn stall(self: &Arc<Self>) {
+        let to = |turn| (turn != CLOSED).then_some(STALLED);
+        let stalled = self
+            .turn
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, to);
+        // It may have been done just before.
+        if stalled.is_ok() && !self.must_pause() && self.server.has_room() {
+            self.poke();
+        }
+    }
+
+    /// To the end of the hub's queue.
+    fn enqueue(self: &Arc<Self>) {
+        let again = self
+            .turn
+            .compare_exchange(AGAIN, BUSY, Ordering::SeqCst, Ordering::SeqCst);
+        if again == Err(CLOSED) {
+            return;
+        }
+        if let Some(hub) = self.hub.upgrade() {
+            hub.enqueue(Arc::clone(self));
+        }
+    }
+
+    /// Whether it has to wait before anything else of it is run.
+    fn must_pause(&self) -> bool {
+        let hub = self.hub.upgrade();
+        let most = hub.map_or(0, |hub| hub.threads_for_one());
+        self.running.load(Ordering::SeqCst) >= most || self.output.is_blocked()
+    }
+
+    fn conclude(self: &Arc<Self>, outcome: rustix::io::Result<Sent>) {
+        match outcome {
+            Ok(Sent::Done) => {}
+            Ok(Sent::Blocked) => {
+                if let Some(hub) = self.hub.upgrade() {
+                    hub.await_room(self);
+                }
+            }
+            Err(error) => {
+                tracing::debug!(peer = self.label, %error, "cannot send");
+                self.close();
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.turn.load(Ordering::SeqCst) == CLOSED
+    }
+
+    fn lock_input(&self) -> std::sync::MutexGuard<'_, Input> {
+        self.input.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that a thread runs, until it is dropped.
+struct Running<'a>(&'a Arc<Connection>);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let connection = self.0;
+        connection.running.fetch_sub(1, Ordering::SeqCst);
+        if connection.turn.load(Ordering::SeqCst) == STALLED {
+            connection.poke();
+        }
+    }
+}

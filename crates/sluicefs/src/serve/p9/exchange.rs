@@ -1,0 +1,188 @@
+//! A request from a socket until it is answered.
+
+use super::buffer::{Buffer, Bytes};
+use super::connection::Connection;
+use rustix::io::ReadWriteFlags;
+use sluice_proto::p9::serve::{Exchange, Parked};
+use sluice_vfs::{Errno, ReadSink, Result, WriteFlags, WriteSource};
+use std::io::IoSlice;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Most parts of a payload that one system call writes.
+const PARTS_MAX: usize = 16;
+
+static COPIED: AtomicU64 = AtomicU64::new(0);
+
+/// How many bytes of payloads this process has copied between buffers of its
+/// own: directories and attribute values are, the content of files is not.
+pub fn copied_bytes() -> u64 {
+    COPIED.load(Ordering::Relaxed)
+}
+
+/// The request's payload is in buffers that only the kernel wrote to, and so is
+/// the reply's if it is a file's content.
+pub(super) struct SocketExchange {
+    connection: Arc<Connection>,
+    source: Source,
+    sink: Sink,
+}
+
+impl SocketExchange {
+    /// A request with this payload, whose reply's has at most `room` bytes.
+    pub(super) fn new(connection: Arc<Connection>, payload: Vec<Bytes>, room: usize) -> Self {
+        SocketExchange {
+            connection,
+            source: Source(payload),
+            sink: Sink {
+                buffer: None,
+                len: 0,
+                limit: room,
+            },
+        }
+    }
+}
+
+impl Exchange for SocketExchange {
+    fn source(&mut self) -> &mut dyn WriteSource {
+        &mut self.source
+    }
+
+    fn sink(&mut self) -> &mut dyn ReadSink {
+        &mut self.sink
+    }
+
+    fn finish(self, message: &[u8], payload_len: usize) {
+        drop(self.source); // its memory need not wait for the peer
+        let payload = match self.sink.buffer {
+            Some(buffer) if payload_len > 0 => {
+                Some(Bytes::new(buffer, payload_len.min(self.sink.len)))
+            }
+            _ => None,
+        };
+        self.connection.send(message, payload);
+    }
+
+    fn discard(self) {}
+
+    fn park(self) -> Box<dyn Parked> {
+        Box::new(ParkedRequest(self.connection))
+    }
+}
+
+/// Waits for a lock, and holds nothing but its connection.
+struct ParkedRequest(Arc<Connection>);
+
+impl Parked for ParkedRequest {
+    fn finish(self: Box<Self>, message: &[u8]) {
+        self.0.send(message, None);
+    }
+
+    fn discard(self: Box<Self>) {}
+}
+
+/// The payload of a Twrite.
+struct Source(Vec<Bytes>);
+
+impl Source {
+    fn advance(&mut self, mut count: usize) {
+        for part in &mut self.0 {
+            count -= part.split_front(count).len();
+        }
+        self.0.retain(|part| !part.is_empty());
+    }
+}
+
+impl WriteSource for Source {
+    fn remaining(&self) -> usize {
+        self.0.iter().map(|part| part.len()).sum()
+    }
+
+    fn write_to(
+        &mut self,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        len: usize,
+        flags: WriteFlags,
+    ) -> Result<usize> {
+        let mut slices = [IoSlice::new(&[]); PARTS_MAX];
+        let mut left = len;
+        let mut count = 0;
+        for (slice, part) in slices.iter_mut().zip(&self.0) {
+            let bytes = part.get(..left.min(part.len())).unwrap_or_default();
+            *slice = IoSlice::new(bytes);
+            left -= bytes.len();
+            count += 1;
+        }
+        let slices = slices.get(..count).unwrap_or_default();
+        let written = match (slices, flags.is_empty()) {
+            ([slice], true) => rustix::io::pwrite(fd, slice, offset)?,
+            _ => rustix::io::pwritev2(fd, slices, offset, ReadWriteFlags::from(flags))?,
+        };
+        self.advance(written);
+        Ok(written)
+    }
+
+    fn take(&mut self, buf: &mut [u8]) -> Result<()> {
+        if buf.len() > self.remaining() {
+            return Err(Errno::EMSGSIZE);
+        }
+        let mut rest = &mut *buf;
+        for part in &self.0 {
+            let (head, tail) = rest.split_at_mut(part.len().min(rest.len()));
+            head.copy_from_slice(part.get(..head.len()).unwrap_or_default());
+            rest = tail;
+        }
+        COPIED.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        self.advance(buf.len());
+        Ok(())
+    }
+}
+
+/// The payload of an Rread or Rreaddir.
+struct Sink {
+    buffer: Option<Buffer>,
+    len: usize,
+    limit: usize,
+}
+
+impl Sink {
+    /// Room for `more` bytes behind what is there.
+    fn room(&mut self, more: usize) -> &mut [u8] {
+        let end = self.len + more;
+        let buffer = self.buffer.get_or_insert_with(|| Buffer::new(more));
+        if buffer.len() < end {
+            let size = end.max(buffer.len() * 2).min(self.limit);
+            let mut larger = Buffer::new(size.max(end));
+            let taken = self.len;
+            COPIED.fetch_add(taken as u64, Ordering::Relaxed);
+            larger[..taken].copy_from_slice(&buffer[..taken]);
+            *buffer = larger;
+        }
+        buffer.get_mut(self.len..end).unwrap_or_default()
+    }
+}
+
+impl ReadSink for Sink {
+    fn remaining(&self) -> usize {
+        self.limit - self.len
+    }
+
+    fn read_from(&mut self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<usize> {
+        let len = len.min(self.remaining());
+        let count = rustix::io::pread(fd, self.room(len), offset)?;
+        self.len += count;
+        Ok(count)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() > self.remaining() {
+            return Err(Errno::EMSGSIZE);
+        }
+        self.room(bytes.len()).copy_from_slice(bytes);
+        COPIED.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.len += bytes.len();
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! 9P on sockets: any number of connections, served by threads that they share.
+//!
+//! | module | duty |
+//! |---|---|
+//! | `door` | sockets that listen, and what is served there |
+//! | `hub` | all connections, one epoll, one crew |
+//! | `connection` | a peer's socket and session, and whose turn it is |
+//! | `input` | bytes to messages |
+//! | `exchange` | a request until it is answered: where payloads come from and go |
+//! | `output` | replies on their way to a peer |
+//! | `buffer` | memory in two sizes |
+//! | `users` | the users of this machine, and whom a peer may be |
+//! | `exports` | several services on one address |
+
+mod buffer;
+mod connection;
+mod door;
+mod exchange;
+mod exports;
+mod hub;
+mod input;
+mod output;
+mod users;
+
+use super::ServedShare;
+use super::listening::Service;
+use crate::failure::{Failure, system_words};
+use crate::share::SharePolicy;
+pub(super) use door::Entrance;
+use door::{Door, Terms};
+pub use exchange::copied_bytes;
+use exports::{Export, Exports};
+use hub::Hub;
+use sluice_client::Address;
+use sluice_crew::Polling;
+use sluice_proto::p9::serve::{Bounds, QidVersion, ServeOptions, Squash};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use users::HostUsers;
+
+/// Where a share is served over 9P, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct P9Share {
+    /// Where peers connect; at least one.
+    pub addresses: Vec<Address>,
+    /// The name under which they attach to it. The path of its directory works
+    /// as well, and no name for the first share of an address.
+    pub aname: Option<String>,
+    /// The same for all shares of an address.
+    pub options: P9Options,
+}
+
+impl P9Share {
+    /// The files of its sockets.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        self.addresses.iter().filter_map(|address| match address {
+            Address::Unix(path) => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
+    /// These options in the words of the 9P server, with what `policy` says.
+    fn serve_options(&self, policy: &SharePolicy) -> ServeOptions {
+        ServeOptions {
+            qid_version: self.options.qid_version,
+            squash: match (self.options.access, self.options.squash) {
+                (Access::Any, Squash::None) => HostUsers::own(),
+                (_, squash) => squash,
+            },
+            ..policy.p9_options()
+        }
+    }
+}
+
+/// How 9P is served on an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct P9Options {
+    /// Other machines may connect.
+    pub allow_remote: bool,
+    /// As whom requests count, and who decides what they may do.
+    pub access: Access,
+    /// Whose requests are done as someone else.
+    pub squash: Squash,
+    /// What the version of a qid is made of.
+    pub qid_version: QidVersion,
+    /// Largest message in bytes, both ways.
+    pub msize: u32,
+}
+
+impl Default for P9Options {
+    fn default() -> Self {
+        P9Options {
+            allow_remote: false,
+            access: Access::User,
+            squash: Squash::None,
+            qid_version: QidVersion::default(),
+            msize: Bounds::default().msize,
+        }
+    }
+}
+
+/// As whom requests count, and who decides what they may do; after the mount
+/// option of Linux's v9fs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// As the user whom a Tattach names, with that user's rights here.
+    User,
+    /// The same, but the client has checked what the user may do.
+    Client,
+    /// As the user that serves, whoever attaches.
+    Any,
+}
+
+impl FromStr for Access {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "user" => Ok(Access::User),
+            "client" => Ok(Access::Client),
+            "any" => Ok(Access::Any),
+            _ => Err("access is by user, client or any".to_owned()),
+        }
+    }
+}
+
+/// Refuses shares of one address that cannot be told apart, or want it served
+/// in different ways.
+pub(super) fn check_addresses(shares: &[ServedShare]) -> Result<(), String> {
+    for (index, share) in shares.iter().enumerate() {
+        let Some(mine) = &share.p9 else { continue };
+        for other in shares.iter().take(index) {
+            let Some(theirs) = &other.p9 else { continue };
+            let shared = mine
+                .addresses
+                .iter()
+                .find(|at| theirs.addresses.contains(at));
+            let Some(address) = shared else { continue };
+            if names(share).iter().any(|name| names(other).contains(name)) {
+                return Err(format!(
+                    "two shares of the same name on {address}: give --aname"
+                ));
+            }
+            if mine.options != theirs.options {
+                return Err(format!(
+                    "shares on {address} differ in --access, --squash, --qid-version, --msize \
+                    or --allow-remote, which are the address's"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// By what names a share is attached to.
+fn names(share: &ServedShare) -> Vec<Vec<u8>> {
+    let aname = share.p9.as_ref().and_then(|p9| p9.aname.as_ref());
+    let path = share.dir.as_os_str();
+    let names = aname.map(|name| name.as_bytes()).into_iter();
+    names.chain([path.as_bytes()]).map(<[u8]>::to_vec).collect()
+}
+
+/// Sockets that listen, each with the shares that are served there.
+pub(super) struct Entrances(Vec<(Entrance, Vec<usize>)>);
+
+impl Entrances {
+    /// Listens wherever shares say.
+    ///
+    /// # Errors
+    /// An address that cannot be had.
+    pub(super) fn open(shares: &[ServedShare]) -> Result<Self, Failure> {
+        let mut places: Vec<(&Address, Vec<usize>)> = Vec::new();
+        for (index, p9) in numbered(shares) {
+            for address in &p9.addresses {
+                match places.iter_mut().find(|(known, _)| *known == address) {
+                    Some((_, indices)) => indices.push(index),
+                    None => places.push((address, vec![index])),
+                }
+            }
+        }
+        let mut entrances = Vec::new();
+        for (address, indices) in places {
+            let first = indices.first().and_then(|index| shares.get(*index));
+            let options = first
+                .and_then(|share| share.p9.as_ref())
+                .map(|p9| p9.options);
+            let allow_remote = options.is_some_and(|options| options.allow_remote);
+            for entrance in Entrance::open(address, allow_remote)? {
+                entrances.push((entrance, indices.clone()));
+            }
+        }
+        Ok(Entrances(entrances))
+    }
+
+    /// Leaves removing the sockets' files to another process.
+    pub(super) fn leave_files(&mut self) {
+        for (entrance, _) in &mut self.0 {
+            entrance.leave_file();
+        }
+    }
+
+    /// The addresses of a share.
+    pub(super) fn of(&self, share: usize) -> impl Iterator<Item = &Address> {
+        let here = self
+            .0
+            .iter()
+            .filter(move |(_, indices)| indices.contains(&share));
+        here.map(|(entrance, _)| entrance.address())
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn numbered(shares: &[ServedShare]) -> impl Iterator<Item = (usize, &P9Share)> {
+    let all = shares.iter().enumerate();
+    all.filter_map(|(index, share)| Some((index, share.p9.as_ref()?)))
+}
+
+/// What is known of users, to be read before the process loses sight of it.
+pub(super) struct UserBook(Arc<HostUsers>);
+
+impl UserBook {
+    /// The users of this machine.
+    pub(super) fn load() -> Self {
+        UserBook(Arc::new(HostUsers::load()))
+    }
+}
+
+/// Connections over 9P, until dropped: then each ends after the requests that
+/// are being worked on.
+pub(super) struct Serving(Hub);
+
+impl Serving {
+    /// Serves shares at their entrances. `on_last` is called when nothing listens
+    /// and the last connection has ended.
+    ///
+    /// # Errors
+    /// No thread, or no memory.
+    pub(super) fn start(
+        entrances: Entrances,
+        shares: &[Service<'_>],
+        users: &UserBook,
+        on_last: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, Failure> {
+        let door = |(entrance, indices): (Entrance, Vec<usize>)| {
+            let here: Vec<_> = indices
+                .iter()
+                .filter_map(|index| shares.get(*index))
+                .collect();
+            Some(Door::new(entrance, terms(&here, users)?))
+        };
+        let polling = shares.iter().find(|(share, _)| share.p9.is_some());
+        let polling = polling.map_or(Polling::default(), |(share, _)| share.poll);
+        let doors = entrances.0.into_iter().filter_map(door).collect();
+        let hub = Hub::start(doors, polling, on_last)
+            .map_err(|error| Failure::new(format!("cannot serve 9P: {}", system_words(&error))))?;
+        Ok(Serving(hub))
+    }
+
+    /// Asks it to stop; does not wait.
+    pub(super) fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+/// How these shares are served together.
+fn terms(shares: &[&Service<'_>], users: &UserBook) -> Option<Terms> {
+    let (first, _) = shares.first()?;
+    let p9 = first.p9.as_ref()?;
+    let export = |(share, service): &&Service<'_>| Export {
+        names: names(share),
+        service: Arc::clone(service),
+    };
+    let service = Exports::new(shares.iter().map(export).collect());
+    Some(Terms {
+        service: Arc::new(service),
+        options: p9.options,
+        serve: p9.serve_options(&first.policy),
+        users: Arc::clone(&users.0),
+    })
+}
