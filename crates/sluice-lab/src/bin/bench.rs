@@ -291,7 +291,6 @@ fn environment(
         machine::version_of(&programs.sluice),
         machine::version_of(&programs.peer("virtiofsd")),
         machine::version_of(&programs.peer("passthrough_ll")),
-        machine::version_of(&programs.peer("diod")),
         "figures: median of bursts, each the lower quartile of its operations; spread: half the \
          distance between the quartiles of the bursts; A/A: the same server under two names; \
          equal: those quartile ranges overlap, Sluice's with that of both names"
