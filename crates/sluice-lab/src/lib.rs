@@ -4,7 +4,7 @@
 //! - [`conformance`]: cases that every path through Sluice has to pass.
 //! - [`faults`]: a layer that fails, stalls and cuts calls short on demand.
 //! - [`fuse_client`]: a session on the far side of FUSE bytes, or of a ring.
-//! - [`p9_client`]: a session on the far side of 9P bytes.
+//! - [`p9_client`]: a session on the far side of 9P bytes, or of a ring.
 //! - [`posix`]: cases for directories, with a kernel's system calls.
 //! - [`raw_guest`]: a virtio-fs driver with full control over bytes and descriptors.
 //! - [`bench`]: measurements, side by side with peers.
@@ -27,6 +27,7 @@ pub mod request_log;
 pub mod wire;
 
 mod own_mounts;
+mod ring;
 mod waits;
 
 pub use own_mounts::own_mounts;

@@ -1,7 +1,7 @@
 //! The conformance cases over every path that needs neither a mount nor a guest.
 
 use sluice_lab::conformance::paths::{
-    ExportPath, FusePath, ModelPath, P9Path, RingPath, TroubledPath,
+    ExportPath, FusePath, ModelPath, P9Path, P9RingPath, RingPath, TroubledPath,
 };
 use sluice_lab::conformance::{Path, all_cases, run};
 use std::env;
@@ -55,6 +55,16 @@ fn a_ring_conforms_over_the_model() {
 #[test]
 fn a_ring_conforms_over_the_export_engine() {
     conforms(RingPath::over(on_disk()), by_user(520, 470));
+}
+
+#[test]
+fn a_9p_ring_conforms_over_the_model() {
+    conforms(P9RingPath::over(ModelPath), 390);
+}
+
+#[test]
+fn a_9p_ring_conforms_over_the_export_engine() {
+    conforms(P9RingPath::over(on_disk()), by_user(400, 340));
 }
 
 #[test]

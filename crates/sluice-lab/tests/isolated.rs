@@ -4,7 +4,7 @@
 mod common;
 
 use common::skip;
-use sluice_lab::conformance::paths::{DaemonPath, ExportPath};
+use sluice_lab::conformance::paths::{DaemonPath, ExportPath, Speech};
 use sluice_lab::conformance::{Path, Report, all_cases, run};
 use std::env;
 use std::sync::Arc;
@@ -38,12 +38,26 @@ fn with_everything_cached() {
     conforms(&["--cache=always", "--locks=host"], 470);
 }
 
-/// Runs all cases that an isolated daemon can do, with system calls filtered.
+#[test]
+fn over_9p_in_name_spaces() {
+    conforms_in(Speech::P9, &["--sandbox=namespace"], 400);
+}
+
+#[test]
+fn over_9p_without_a_sandbox() {
+    conforms_in(Speech::P9, &["--sandbox=none"], 400);
+}
+
 fn conforms(options: &[&str], expected: usize) {
+    conforms_in(Speech::Fuse, options, expected);
+}
+
+/// Runs all cases that an isolated daemon can do, with system calls filtered.
+fn conforms_in(speech: Speech, options: &[&str], expected: usize) {
     if !rustix::process::geteuid().is_root() {
         return skip("name spaces and another root need root");
     }
-    let report = report(&[options, &["--seccomp=kill"]].concat());
+    let report = report(speech, &[options, &["--seccomp=kill"]].concat());
     println!("{report}");
     assert_eq!(report.failed.len(), 0, "cases failed over {}", report.path);
     if env::var("CASES").is_err() {
@@ -53,10 +67,10 @@ fn conforms(options: &[&str], expected: usize) {
 }
 
 /// The variable `CASES` picks those cases whose names contain it.
-fn report(options: &[&str]) -> Report {
+fn report(speech: Speech, options: &[&str]) -> Report {
     let export = ExportPath::below("the disk", env::temp_dir()).expect("a temporary directory");
     let options = [ALL, options].concat();
-    let path = DaemonPath::over(export, env!("CARGO_BIN_EXE_sluice-here"), &options);
+    let path = DaemonPath::over(export, speech, env!("CARGO_BIN_EXE_sluice-here"), &options);
     let path: Arc<dyn Path> = Arc::new(path);
     let filter = env::var("CASES").unwrap_or_default();
     run(&path, &all_cases(), &filter)

@@ -76,6 +76,8 @@ bitflags! {
         const SMALL_TREE = 1 << 33;
         /// All groups of a caller arrive with every operation.
         const GROUPS = 1 << 34;
+        /// All groups of a caller that makes something are known.
+        const MAKERS_GROUPS = 1 << 36;
         /// A lock request that is answered is told from one that waits by the
         /// time the call returns.
         const PROMPT_LOCKS = 1 << 35;

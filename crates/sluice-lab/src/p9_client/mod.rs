@@ -4,6 +4,7 @@
 //! | module | duty |
 //! |---|---|
 //! | `transport` | what carries messages; servers in this process |
+//! | `ring` | a virtqueue of a virtio-9p device |
 //! | `client` | Tversion and Tattach, one request at a time |
 //! | `nodes` | node ids for qids, and a fid of each for every user |
 //! | `session` | operations to requests, replies to results |
@@ -18,12 +19,14 @@
 mod client;
 mod listing;
 mod nodes;
+mod ring;
 mod session;
 mod translate;
 mod transport;
 mod values;
 
 pub use client::P9Client;
+pub use ring::{DaemonConnector, RingConnector};
 pub use transport::{Connector, Done, InProcessConnector, Message, P9Transport};
 
 use sluice_vfs::{AttachOptions, Attached, FileService, Result};

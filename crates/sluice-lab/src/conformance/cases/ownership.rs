@@ -18,7 +18,10 @@ pub(super) const CASES: &[Case] = &[
     ),
     case!(set_group_id_is_not_for_strangers_to_the_group, ROOT_ONLY),
     case!(set_group_id_is_for_members, ROOT_ONLY),
-    case!(supplementary_groups_count, ROOT_ONLY),
+    case!(
+        supplementary_groups_count,
+        ROOT_ONLY.union(Needs::MAKERS_GROUPS)
+    ),
     case!(where_peers_check_anyone_may, ROOT_ONLY),
     case!(opening_what_exists_leaves_its_owner, ROOT_ONLY),
     case!(renaming_and_linking_leave_the_owner, ROOT_ONLY),

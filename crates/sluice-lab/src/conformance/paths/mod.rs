@@ -9,10 +9,10 @@ mod host;
 mod model;
 mod p9;
 
-pub use daemon::DaemonPath;
+pub use daemon::{DaemonPath, Speech};
 pub use export::ExportPath;
 pub use failing::{AtTheNeck, Failed, FailingPath, Faulty, OnTheDisk};
 pub use faulty::TroubledPath;
 pub use fuse::{FusePath, RingPath};
 pub use model::ModelPath;
-pub use p9::P9Path;
+pub use p9::{P9Path, P9RingPath};

@@ -99,10 +99,10 @@ impl<E: Exchange> Queue for Ready<E> {
         }
     }
 
-    fn wait(&self, (): &mut ()) -> Next<Job<E>> {
+    fn wait(&self, hand: &mut ()) -> Next<Job<E>> {
         match self.bell.wait() {
             true => Next::Ended,
-            false => Next::Nothing,
+            false => self.take(hand),
         }
     }
 

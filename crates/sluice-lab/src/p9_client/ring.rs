@@ -1,0 +1,129 @@
+//! A virtio-9p device, asked through its virtqueue by a driver in this process, in
+//! buffers like those of Linux (`net/9p/trans_virtio.c`).
+
+use super::transport::{Connector, Done, Message, P9Transport};
+use crate::ring::{Daemon, Job, NoDevice, Queues, Request, RingPeer};
+use sluice_proto::p9::serve::ServeOptions;
+use sluice_proto::p9::wire::{self, Dialect, REPLY_PAYLOAD_AT, encode_request};
+use sluice_vfs::{AttachOptions, Caller, FileService, Result};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const QUEUES: Queues = Queues {
+    urgent: None,
+    requests: 0,
+};
+
+/// Devices over a service, each on a socket of its own with one driver.
+pub struct RingConnector {
+    service: Arc<dyn FileService>,
+    options: ServeOptions,
+}
+
+impl RingConnector {
+    /// Devices over `service`.
+    pub fn new(service: Arc<dyn FileService>, options: ServeOptions) -> Self {
+        RingConnector { service, options }
+    }
+}
+
+impl Connector for RingConnector {
+    type Transport = Ring;
+
+    /// Peer, limits and events are the device's own affair.
+    fn connect(&self, _: AttachOptions<'_>) -> Result<Ring> {
+        Ok(Ring::over(RingPeer::here(
+            Arc::clone(&self.service),
+            self.options,
+            QUEUES,
+        )))
+    }
+}
+
+/// `sluice serve --virtio-9p`, a process for each device.
+pub struct DaemonConnector(Daemon);
+
+impl DaemonConnector {
+    /// Processes of `program` that serve `share` with these options.
+    pub fn new(program: PathBuf, share: PathBuf, options: Vec<String>) -> Self {
+        DaemonConnector(Daemon {
+            program,
+            share,
+            device: "--virtio-9p",
+            options,
+        })
+    }
+}
+
+impl Connector for DaemonConnector {
+    type Transport = Ring;
+
+    /// Peer and limits are the device's own affair.
+    fn connect(&self, _: AttachOptions<'_>) -> Result<Ring> {
+        Ok(Ring::over(RingPeer::of_process(&self.0, QUEUES)))
+    }
+}
+
+/// A device and its driver.
+pub struct Ring(RingPeer);
+
+impl Ring {
+    fn over(peer: std::result::Result<RingPeer, NoDevice>) -> Self {
+        Ring(peer.unwrap_or_else(|error| panic!("no device: {error}")))
+    }
+}
+
+impl P9Transport for Ring {
+    /// The device knows of a user what the protocol says.
+    fn introduce(&self, _: &Caller<'_>) {}
+
+    fn exchange(&self, message: Message<'_>) -> Option<Vec<u8>> {
+        self.0.exchange(request(&message))
+    }
+
+    /// The queue's requests are taken up in order: when one that came later
+    /// was answered, this one was answered too, put aside, or is slow.
+    fn exchange_later(&self, message: Message<'_>, done: Done) {
+        let request = request(&message);
+        self.0.send(Job { request, done });
+        // What is not known is flushed at once.
+        let flush = wire::Request::Flush { oldtag: PROBE_TAG };
+        let mut prefix = [0; 16];
+        let len = encode_request(PROBE_TAG, &flush, Dialect::Linux, &mut prefix);
+        let len = len.expect("a Tflush is short");
+        self.exchange(Message {
+            prefix: &prefix[..len],
+            payload: &[],
+        });
+    }
+}
+
+/// No other request has it: clients count up from 0.
+const PROBE_TAG: u16 = u16::MAX - 1;
+
+/// Room for every reply without a payload.
+const REPLY_ROOM: u32 = 32 * 1024;
+
+/// Types of the requests whose replies have a payload, at the end of which stands how
+/// much of it is asked for.
+const TREADDIR: u8 = 40;
+const TREAD: u8 = 116;
+
+fn request(message: &Message<'_>) -> Request {
+    let mut readable = vec![message.prefix.to_vec()];
+    if !message.payload.is_empty() {
+        readable.push(message.payload.to_vec());
+    }
+    let count = match (message.prefix.get(4), message.prefix.last_chunk()) {
+        (Some(&(TREAD | TREADDIR)), Some(count)) => Some(u32::from_le_bytes(*count)),
+        _ => None,
+    };
+    Request {
+        readable,
+        writable: match count {
+            Some(count) => vec![REPLY_PAYLOAD_AT as u32, count.clamp(1, REPLY_ROOM << 5)],
+            None => vec![REPLY_ROOM],
+        },
+        is_urgent: false,
+    }
+}
