@@ -93,6 +93,9 @@ fn users_attach_by_name_where_there_is_no_number() {
     assert_eq!(attach(2, b"glenda", UnixId::NONE), Err(Errno::EACCES));
     assert_eq!(attach(2, b"glenda", UnixId(7)), Ok(()));
     assert_eq!(attach(3, b"", UnixId::NONE), Ok(()), "as nobody");
+    // As Linux mounts.
+    assert_eq!(attach(4, b"nobody", UnixId::NONE), Ok(()));
+    assert_eq!(attach(5, b"root", UnixId::NONE), Ok(()));
 }
 
 #[test]

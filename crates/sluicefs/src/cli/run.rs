@@ -1,11 +1,13 @@
 //! `sluice run`.
 
 use super::share_args::cache_mode;
-use crate::sandbox::{self, Guest, GuestRoot, GuestShare, MachineChoice, MachineKind, ShareSource};
+use crate::sandbox::{
+    self, Guest, GuestRoot, GuestShare, MachineChoice, MachineKind, ShareSource, Virtio9pServer,
+};
 use crate::share::SharePolicy;
 use crate::timeout::Timeout;
-use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
 use sluice_proto::fuse::serve::CacheMode;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -14,7 +16,7 @@ use std::process::ExitCode;
 
 /// Run a command in a throw-away Linux guest.
 ///
-/// Boots a guest with directories of this host mounted over virtio-fs, runs
+/// Boots a guest with directories of this host mounted over virtio-fs or 9P, runs
 /// the command there as root, and exits with the command's status. Without a
 /// command: a shell. On a terminal the guest has a terminal too; otherwise
 /// standard input, output and errors are passed through byte by byte. Nothing
@@ -41,6 +43,10 @@ pub struct RunArgs {
     /// How long the guest trusts what it was told about files
     #[arg(long, value_name = "MODE", default_value = "auto", value_parser = cache_mode())]
     cache: CacheMode,
+
+    /// What the guest speaks to reach its shares
+    #[arg(long, value_name = "PROTOCOL", value_enum, default_value_t)]
+    via: Via,
 
     /// What the guest runs on
     #[arg(long, value_name = "KIND", value_enum, default_value_t)]
@@ -124,13 +130,7 @@ impl RunArgs {
     }
 
     fn guest(self) -> Guest {
-        let source = |dir| ShareSource::Directory {
-            dir,
-            policy: SharePolicy {
-                cache: self.cache,
-                ..SharePolicy::default()
-            },
-        };
+        let source = |dir| self.via.source(dir, self.cache);
         let shares = self.shares.into_iter().map(|share| GuestShare {
             source: source(share.dir),
             at: share.at,
@@ -159,6 +159,40 @@ impl RunArgs {
         guest.boot_timeout = self.boot_timeout.as_duration();
         guest.console_log = self.console_log;
         guest
+    }
+}
+
+/// What a guest speaks to reach its shares.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+enum Via {
+    /// FUSE, by the guest's virtio-fs driver
+    #[default]
+    Virtiofs,
+    /// 9P, by the guest's v9fs on virtio; needs QEMU 11.1 or later. --cache=always is
+    /// v9fs' cache=loose there, all others are cache=none
+    #[value(name = "9p")]
+    P9,
+}
+
+impl Via {
+    fn source(self, dir: PathBuf, cache: CacheMode) -> ShareSource {
+        let policy = SharePolicy {
+            cache,
+            ..SharePolicy::default()
+        };
+        match self {
+            Via::Virtiofs => ShareSource::Directory { dir, policy },
+            Via::P9 => ShareSource::Virtio9p {
+                server: Virtio9pServer::Directory { dir, policy },
+                options: match cache {
+                    CacheMode::Always => "cache=loose".to_owned(),
+                    // Nothing between notices what the host changes.
+                    CacheMode::Never | CacheMode::Metadata | CacheMode::Auto => {
+                        "cache=none".to_owned()
+                    }
+                },
+            },
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use super::busybox;
 use super::error::GuestError;
 use super::initramfs::{self, Orders};
 use super::line;
-use super::machine::{Machine, MachineChoice, Places, Speech, Wiring};
+use super::machine::{Machine, MachineChoice, MachineKind, Places, Speech, Wiring};
 use super::network::GuestNetwork;
 use super::running::{Launch, RunningGuest};
 use super::share::{self, GuestRoot, GuestShare, ShareSource, Shares};
@@ -129,7 +129,11 @@ impl Guest {
     /// # Errors
     /// No machine on this host, a directory that cannot be served, and so on.
     pub fn start(&self, stdio: GuestStdio) -> Result<RunningGuest, Failure> {
-        let (machine, busybox) = find(&self.machine)?;
+        let (machine, busybox) = find(&self.choice())?;
+        if self.sources().any(ShareSource::needs_qemu) && !machine.serves_itself() {
+            let advice = "choose --machine=qemu";
+            return Err(Failure::new("user-mode Linux has no 9P server").advise(advice));
+        }
         if self.network.is_some() && !machine.has_ethernet() {
             let advice = "choose --machine=uml";
             return Err(Failure::new("no network for guests under QEMU").advise(advice));
@@ -165,6 +169,24 @@ impl Guest {
             stdout: stdout.take(),
             stderr: stderr.take(),
         })
+    }
+
+    fn sources(&self) -> impl Iterator<Item = &ShareSource> {
+        let root = self.root.iter().map(|root| &root.source);
+        root.chain(self.shares.iter().map(|share| &share.source))
+    }
+
+    /// Any machine will do, but for what only one has a driver for.
+    fn choice(&self) -> MachineChoice {
+        let is_open = self.machine.kind == MachineKind::Auto && self.machine.kernel.is_none();
+        let wants_qemu = is_open && self.sources().any(ShareSource::wants_qemu);
+        MachineChoice {
+            kind: match wants_qemu {
+                true => MachineKind::Qemu,
+                false => self.machine.kind,
+            },
+            ..self.machine.clone()
+        }
     }
 
     fn initramfs(

@@ -46,13 +46,15 @@ pub(super) enum MountKind {
     VirtioFs,
     /// Over TCP.
     P9,
+    /// Over virtio.
+    Virtio9p,
 }
 
 impl MountKind {
     fn name(self) -> &'static str {
         match self {
             MountKind::VirtioFs => "virtiofs",
-            MountKind::P9 => "9p",
+            MountKind::P9 | MountKind::Virtio9p => "9p",
         }
     }
 
@@ -61,6 +63,7 @@ impl MountKind {
         match self {
             MountKind::VirtioFs => &["virtiofs"],
             MountKind::P9 => &["9p", "9pnet_fd"],
+            MountKind::Virtio9p => &["9p", "9pnet_virtio"],
         }
     }
 }

@@ -38,5 +38,5 @@ pub use machine::{MachineChoice, MachineKind};
 pub use network::GuestNetwork;
 pub use running::{GuestStopper, RunningGuest};
 pub use session::run;
-pub use share::{GuestRoot, GuestShare, ShareSource};
+pub use share::{GuestRoot, GuestShare, ShareSource, Virtio9pServer};
 pub(crate) use terminal::is_interactive;

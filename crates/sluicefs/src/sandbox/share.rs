@@ -1,9 +1,9 @@
 //! What a guest is given to mount, and the servers behind it.
 
 use super::initramfs::{Mount, MountKind};
-use super::machine::Attachment;
+use super::machine::{AttachedServer, Attachment};
 use crate::failure::Failure;
-use crate::serve::{Serving, Tag};
+use crate::serve::{DeviceKind, Serving, Tag};
 use crate::share::{self, SharePolicy};
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_vfs::FileService;
@@ -68,6 +68,39 @@ pub enum ShareSource {
         /// `version=9p2000.L,cache=none`.
         options: String,
     },
+    /// A 9P server behind a virtio device. User-mode Linux as Debian has it has no
+    /// driver for that.
+    Virtio9p {
+        /// Who serves it.
+        server: Virtio9pServer,
+        /// For the guest's mount(2), beside those that name transport and dialect:
+        /// `cache=none`.
+        options: String,
+    },
+}
+
+/// Who is behind a virtio-9p device.
+#[derive(Clone, Debug)]
+pub enum Virtio9pServer {
+    /// This process, from a host directory.
+    Directory {
+        /// The directory.
+        dir: PathBuf,
+        /// How it is served.
+        policy: SharePolicy,
+    },
+    /// Another process, on a vhost-user socket.
+    Socket {
+        /// The socket; the server listens already.
+        socket: PathBuf,
+        /// The tag that the server's device has.
+        tag: Tag,
+    },
+    /// QEMU itself, with the rights that it has; for comparison.
+    Qemu {
+        /// The directory; only characters that a command line need not quote.
+        dir: PathBuf,
+    },
 }
 
 impl ShareSource {
@@ -99,7 +132,28 @@ impl fmt::Debug for ShareSource {
                 .field("server", server)
                 .field("options", options)
                 .finish(),
+            ShareSource::Virtio9p { server, options } => f
+                .debug_struct("Virtio9p")
+                .field("server", server)
+                .field("options", options)
+                .finish(),
         }
+    }
+}
+
+impl ShareSource {
+    /// Whether only QEMU can be given it, as far as is known.
+    pub(super) fn wants_qemu(&self) -> bool {
+        matches!(self, ShareSource::Virtio9p { .. })
+    }
+
+    /// Whether only QEMU can serve it.
+    pub(super) fn needs_qemu(&self) -> bool {
+        let server = match self {
+            ShareSource::Virtio9p { server, .. } => server,
+            _ => return false,
+        };
+        matches!(server, Virtio9pServer::Qemu { .. })
     }
 }
 
@@ -135,9 +189,9 @@ pub(super) fn serve(
             kind: one.kind,
             options: one.options,
         });
-        if one.kind == MountKind::VirtioFs {
+        if let Some(server) = one.device {
             let tag = one.name;
-            served.attachments.push(Attachment { socket, tag });
+            served.attachments.push(Attachment { server, tag });
         }
         served._servers.extend(one.server);
     }
@@ -149,6 +203,7 @@ struct Served {
     name: String,
     kind: MountKind,
     options: String,
+    device: Option<AttachedServer>,
     server: Option<Serving>,
 }
 
@@ -175,6 +230,20 @@ impl Use {
             Use::ReadOnly
         } else {
             Use::ReadWrite
+        }
+    }
+
+    /// What the guest mounts from the device at `socket`.
+    fn virtio_fs(self, tag: &Tag, socket: &Path, server: Option<Serving>) -> Served {
+        Served {
+            name: tag.as_str().to_owned(),
+            kind: MountKind::VirtioFs,
+            options: self.mount_options().to_owned(),
+            device: Some(AttachedServer::VhostUser {
+                kind: DeviceKind::Fs,
+                socket: socket.to_owned(),
+            }),
+            server,
         }
     }
 
@@ -205,35 +274,80 @@ impl Use {
 }
 
 fn serve_one(source: &ShareSource, at: &Path, nth: usize, purpose: Use) -> Result<Served, Failure> {
-    let attached = |tag: &Tag, server| Served {
-        name: tag.as_str().to_owned(),
-        kind: MountKind::VirtioFs,
-        options: purpose.mount_options().to_owned(),
-        server,
-    };
-    let (service, options) = match source {
+    let tag: Tag = format!("sluice{nth}").parse().map_err(Failure::new)?;
+    match source {
         ShareSource::Directory { dir, policy } => {
             let policy = purpose.policy(policy);
-            (share::open(dir, &policy)?, policy.fuse_options())
+            let service = share::open(dir, &policy)?;
+            let server = Serving::start(service, at, &tag, purpose.options(policy.fuse_options()))?;
+            Ok(purpose.virtio_fs(&tag, at, Some(server)))
         }
-        ShareSource::Service { service, options } => (service.clone(), *options),
+        ShareSource::Service { service, options } => {
+            let server = Serving::start(service.clone(), at, &tag, purpose.options(*options))?;
+            Ok(purpose.virtio_fs(&tag, at, Some(server)))
+        }
         ShareSource::Socket { socket, tag } => {
-            // The link's own path is short and has nothing that needs quoting.
-            let target = std::path::absolute(socket).unwrap_or_else(|_| socket.clone());
-            symlink(&target, at).map_err(|error| Failure::from_io("make the link", at, &error))?;
-            return Ok(attached(tag, None));
+            link_to(socket, at)?;
+            Ok(purpose.virtio_fs(tag, at, None))
         }
         ShareSource::P9 { server, options } => {
             let (port, own) = (server.port(), purpose.mount_options());
-            return Ok(Served {
+            Ok(Served {
                 name: server.ip().to_string(),
                 kind: MountKind::P9,
                 options: format!("{own},trans=tcp,port={port},{options}"),
+                device: None,
                 server: None,
-            });
+            })
+        }
+        ShareSource::Virtio9p { server, options } => {
+            serve_virtio_9p(server, options, at, tag, purpose)
+        }
+    }
+}
+
+fn serve_virtio_9p(
+    server: &Virtio9pServer,
+    options: &str,
+    at: &Path,
+    own_tag: Tag,
+    purpose: Use,
+) -> Result<Served, Failure> {
+    let here = AttachedServer::VhostUser {
+        kind: DeviceKind::P9,
+        socket: at.to_owned(),
+    };
+    let (tag, device, serving) = match server {
+        Virtio9pServer::Directory { dir, policy } => {
+            let policy = purpose.policy(policy);
+            let service = share::open(dir, &policy)?;
+            let serving = Serving::start(service, at, &own_tag, policy.p9_options())?;
+            (own_tag, here, Some(serving))
+        }
+        Virtio9pServer::Socket { socket, tag } => {
+            link_to(socket, at)?;
+            (tag.clone(), here, None)
+        }
+        Virtio9pServer::Qemu { dir } => {
+            let device = AttachedServer::Machine { dir: dir.clone() };
+            (own_tag, device, None)
         }
     };
-    let tag: Tag = format!("sluice{nth}").parse().map_err(Failure::new)?;
-    let server = Serving::start(service, at, &tag, purpose.options(options))?;
-    Ok(attached(&tag, Some(server)))
+    let own = purpose.mount_options();
+    Ok(Served {
+        name: tag.as_str().to_owned(),
+        kind: MountKind::Virtio9p,
+        options: format!("{own},trans=virtio,version=9p2000.L,msize={P9_MSIZE},{options}"),
+        device: Some(device),
+        server: serving,
+    })
+}
+
+/// Most that Linux's driver takes (`p9_virtio_trans.maxsize`), in bytes.
+const P9_MSIZE: u32 = 4096 * (128 - 3);
+
+/// The link's own path is short and has nothing that needs quoting.
+fn link_to(socket: &Path, at: &Path) -> Result<(), Failure> {
+    let target = std::path::absolute(socket).unwrap_or_else(|_| socket.to_owned());
+    symlink(&target, at).map_err(|error| Failure::from_io("make the link", at, &error))
 }

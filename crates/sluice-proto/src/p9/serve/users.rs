@@ -72,7 +72,8 @@ pub trait Users: Send + Sync {
     fn group_name(&self, gid: u32) -> Vec<u8>;
 }
 
-/// Users that have numbers and no names. A user is in no group that is known.
+/// Users that have numbers and no names, but for root, and nobody, by whose name Linux
+/// mounts. A user is in no group that is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NumericUsers;
 
@@ -86,7 +87,12 @@ impl Users for NumericUsers {
     }
 
     fn by_name(&self, name: &[u8]) -> Option<User> {
-        number(name).map(|uid| self.by_id(uid))
+        let uid = match name {
+            b"root" => Some(0),
+            b"nobody" => Some(User::NOBODY),
+            _ => number(name),
+        };
+        uid.map(|uid| self.by_id(uid))
     }
 
     fn group_by_name(&self, name: &[u8]) -> Option<u32> {

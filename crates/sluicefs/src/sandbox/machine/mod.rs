@@ -6,6 +6,7 @@ mod uml;
 
 use super::modules::{Module, ModuleDir};
 use crate::failure::Failure;
+use crate::serve::DeviceKind;
 use clap::ValueEnum;
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
@@ -67,12 +68,35 @@ pub(super) enum Speech<T> {
     Streams { stdin: T, stdout: T, stderr: T },
 }
 
-/// A virtio-fs server to be attached.
+/// A device with a share behind it.
 #[derive(Clone, Debug)]
 pub(super) struct Attachment {
-    /// The vhost-user socket; only characters that need no quoting.
-    pub(super) socket: PathBuf,
+    pub(super) server: AttachedServer,
     pub(super) tag: String,
+}
+
+/// Who serves a device.
+#[derive(Clone, Debug)]
+pub(super) enum AttachedServer {
+    /// A process of its own.
+    VhostUser {
+        kind: DeviceKind,
+        /// Only characters that need no quoting.
+        socket: PathBuf,
+    },
+    /// The machine itself, over 9P.
+    Machine {
+        /// Only characters that need no quoting.
+        dir: PathBuf,
+    },
+}
+
+/// The device's number (Virtual I/O Device 1.3, section 5).
+fn virtio_id(kind: DeviceKind) -> u32 {
+    match kind {
+        DeviceKind::Fs => 26,
+        DeviceKind::P9 => 9,
+    }
 }
 
 /// The guest's device nodes for the lines of [`Wiring`].
@@ -88,6 +112,11 @@ impl Machine {
             Engine::Uml => uml::command(&self.kernel, wiring),
             Engine::Qemu { program } => qemu::command(program, &self.kernel, wiring),
         }
+    }
+
+    /// Whether it has a 9P server of its own.
+    pub(super) fn serves_itself(&self) -> bool {
+        self.engine != Engine::Uml
     }
 
     /// Whether it can have a [`GuestNetwork`](super::GuestNetwork).

@@ -1,6 +1,7 @@
 //! QEMU: a PC with a virtio console for our lines.
 
-use super::{Lines, Speech, Wiring};
+use super::{AttachedServer, Attachment, Lines, Speech, Wiring, virtio_id};
+use crate::serve::DeviceKind;
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Command;
@@ -70,16 +71,45 @@ pub(super) fn command(program: &Path, kernel: &Path, wiring: &Wiring<'_>) -> Com
         .args(line("control", wiring.control))
         .args(["-device", "virtserialport,nr=4,chardev=control"]);
     for (nth, share) in wiring.shares.iter().enumerate() {
-        let (socket, tag) = (share.socket.display(), &share.tag);
-        command
-            .args(["-chardev", &format!("socket,id=share{nth},path={socket}")])
-            .args([
-                "-device",
-                &format!("vhost-user-fs-pci,chardev=share{nth},tag={tag}"),
-            ]);
+        command.args(device(nth, share));
     }
     command
 }
+
+/// A share's device, and what is behind it.
+fn device(nth: usize, share: &Attachment) -> [String; 4] {
+    let tag = &share.tag;
+    let [behind, device] = match &share.server {
+        AttachedServer::VhostUser { kind, socket } => {
+            let chardev = format!("socket,id=share{nth},path={}", socket.display());
+            let device = match kind {
+                DeviceKind::Fs => format!("vhost-user-fs-pci,chardev=share{nth},tag={tag}"),
+                // QEMU has no name for a 9P device that others serve.
+                DeviceKind::P9 => format!(
+                    "vhost-user-test-device-pci,chardev=share{nth},virtio-id={},num_vqs=1,\
+                     vq_size={P9_QUEUE_SIZE},config_size={}",
+                    virtio_id(*kind),
+                    size_of::<u16>() + tag.len(),
+                ),
+            };
+            [
+                ["-chardev".to_owned(), chardev],
+                ["-device".to_owned(), device],
+            ]
+        }
+        AttachedServer::Machine { dir } => {
+            let dir = dir.display();
+            let fsdev = format!("local,id=share{nth},path={dir},security_model=none");
+            let device = format!("virtio-9p-pci,fsdev=share{nth},mount_tag={tag}");
+            [["-fsdev".to_owned(), fsdev], ["-device".to_owned(), device]]
+        }
+    };
+    let ([first, second], [third, fourth]) = (behind, device);
+    [first, second, third, fourth]
+}
+
+/// As many requests as QEMU's own 9P device takes.
+const P9_QUEUE_SIZE: u16 = 128;
 
 /// A connected socket as a character device.
 fn line(name: &str, fd: i32) -> [String; 2] {

@@ -1,16 +1,13 @@
 //! User-mode Linux: the kernel is a program, and its serial lines are our
 //! descriptors.
 
-use super::{Lines, Speech, Wiring};
+use super::{AttachedServer, Lines, Speech, Wiring, virtio_id};
 use rustix::fs::{StatVfs, StatVfsMountFlags, statvfs};
 use std::path::Path;
 use std::process::Command;
 
 /// The drivers for its lines and its virtio devices are always built in.
 pub(super) const MODULES: &[&str] = &[];
-
-/// The number of a virtio-fs device (Virtual I/O Device 1.3, 5.11.1).
-const VIRTIO_ID_FS: u32 = 26;
 
 pub(super) fn command(kernel: &Path, wiring: &Wiring<'_>) -> Command {
     let mut command = Command::new(kernel);
@@ -39,8 +36,11 @@ pub(super) fn command(kernel: &Path, wiring: &Wiring<'_>) -> Command {
         }
     }
     for share in wiring.shares {
-        let socket = share.socket.display();
-        command.arg(format!("virtio_uml.device={socket}:{VIRTIO_ID_FS}"));
+        // Others were refused.
+        if let AttachedServer::VhostUser { kind, socket } = &share.server {
+            let (socket, id) = (socket.display(), virtio_id(*kind));
+            command.arg(format!("virtio_uml.device={socket}:{id}"));
+        }
     }
     if let Some((socket, mtu)) = wiring.network {
         command.arg(format!("vec0:transport=fd,fd={socket},mtu={mtu}"));
