@@ -16,7 +16,7 @@ impl Failure {
     /// A failure without advice.
     pub fn new(what: impl Into<String>) -> Self {
         Failure {
-            what: one_line(&what.into()),
+            what: without_numbers(&one_line(&what.into())),
             advice: None,
             is_misuse: false,
         }
@@ -69,10 +69,16 @@ impl std::error::Error for Failure {}
 /// The error's text without Rust's ` (os error N)`.
 pub(crate) fn system_words(error: &io::Error) -> String {
     let text = error.to_string();
-    match text.find(" (os error") {
-        Some(end) => text[..end].to_owned(),
-        None => text,
+    without_numbers(&text)
+}
+
+fn without_numbers(text: &str) -> String {
+    let mut rest = text.split(" (os error ");
+    let mut out = rest.next().unwrap_or_default().to_owned();
+    for part in rest {
+        out.push_str(part.split_once(')').map_or("", |(_, after)| after));
     }
+    out
 }
 
 /// A file name may hold line breaks; a message must not.
@@ -91,6 +97,11 @@ mod tests {
         assert_eq!(
             failure.to_string(),
             "cannot open '/a\\nb': No such file or directory; make it"
+        );
+        let nested = Failure::new(format!("cannot serve ({missing}), or so"));
+        assert_eq!(
+            nested.to_string(),
+            "cannot serve (No such file or directory), or so"
         );
     }
 }

@@ -352,6 +352,7 @@ fn handles_are_had_or_the_share_is_refused() {
     assert_eq!(refused.status.code(), Some(1));
     let said = String::from_utf8(refused.stderr).unwrap();
     assert!(said.contains("cannot be opened by handle"), "{said}");
+    assert!(!said.contains("os error"), "{said}");
     assert!(!said.contains(WAITING), "{said}");
 }
 

@@ -89,8 +89,10 @@ fn listen_privately(path: &Path, group: Option<Gid>) -> Result<Listener, Failure
     rustix::process::umask(before);
     let listener = listener?;
     if group.is_some() {
-        chownat(CWD, path, None, group, AtFlags::SYMLINK_NOFOLLOW)
-            .map_err(|error| Failure::from_io("give to the group", path, &error.into()))?;
+        chownat(CWD, path, None, group, AtFlags::SYMLINK_NOFOLLOW).map_err(|error| {
+            Failure::from_io("let the group use", path, &error.into())
+                .advise("give a --socket-group that you belong to, or be root")
+        })?;
     }
     Ok(listener)
 }
@@ -123,6 +125,8 @@ pub(super) fn listen_at(path: &Path) -> Result<Listener, Failure> {
         io::ErrorKind::NotFound => {
             Failure::from_io("listen on", path, &error).advise("make its directory first")
         }
+        io::ErrorKind::PermissionDenied => Failure::from_io("listen on", path, &error)
+            .advise("choose a path in a directory that you may write to"),
         _ if path.as_os_str().len() > PATH_MAX => {
             Failure::new(format!("cannot listen on '{shown}': the path is too long"))
                 .advise(format!("a socket path has at most {PATH_MAX} bytes"))
