@@ -2,9 +2,17 @@
 
 use sluice_lab::request_log::RequestLog;
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::JoinHandle;
+
+/// What it serves to.
+enum Front<'a> {
+    VirtioFs(&'a Path),
+    P9(&'a TcpListener),
+}
 
 /// A running `sluice serve`; dropping it ends it.
 pub struct Daemon {
@@ -19,37 +27,57 @@ impl Daemon {
 
     /// Serves `dir` on `socket`, which it listens on when this returns.
     pub fn serve(dir: &Path, socket: &Path, options: &[&str]) -> Daemon {
-        let (mut daemon, mut stderr) = Daemon::start(dir, socket, options, "error");
-        daemon.said = Some(std::thread::spawn(move || {
+        let (daemon, stderr) = Daemon::start(dir, Front::VirtioFs(socket), options, "error");
+        daemon.listening(stderr)
+    }
+
+    /// Serves `dir` over 9P to whoever connects to `listener`.
+    pub fn serve_9p(dir: &Path, listener: &TcpListener, options: &[&str]) -> Daemon {
+        let (daemon, stderr) = Daemon::start(dir, Front::P9(listener), options, "error");
+        daemon.listening(stderr)
+    }
+
+    /// Keeps what it says, for when it ends.
+    fn listening(mut self, mut stderr: BufReader<ChildStderr>) -> Daemon {
+        self.said = Some(std::thread::spawn(move || {
             let mut said = Vec::new();
             let _ = stderr.read_to_end(&mut said);
             String::from_utf8_lossy(&said).into_owned()
         }));
-        daemon
+        self
     }
 
     /// The same, and what it is asked for.
     pub fn serve_counted(dir: &Path, socket: &Path, options: &[&str]) -> (Daemon, RequestLog) {
-        let (daemon, stderr) = Daemon::start(dir, socket, options, RequestLog::FILTER);
+        let front = Front::VirtioFs(socket);
+        let (daemon, stderr) = Daemon::start(dir, front, options, RequestLog::FILTER);
         (daemon, RequestLog::follow(stderr))
     }
 
     fn start(
         dir: &Path,
-        socket: &Path,
+        front: Front<'_>,
         options: &[&str],
         filter: &str,
     ) -> (Daemon, BufReader<ChildStderr>) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sluice-here"))
-            .arg("serve")
-            .arg(dir)
-            .arg("--virtiofs")
-            .arg(socket)
-            .args(["--tag", Daemon::TAG])
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice-here"));
+        command.arg("serve").arg(dir);
+        let socket = match front {
+            Front::VirtioFs(socket) => {
+                command.arg("--virtiofs").arg(socket);
+                command.args(["--tag", Daemon::TAG]).stdin(Stdio::null());
+                socket.to_owned()
+            }
+            Front::P9(listener) => {
+                let listener = OwnedFd::from(listener.try_clone().unwrap());
+                command.args(["--9p", "fd:0"]).stdin(listener);
+                PathBuf::new()
+            }
+        };
+        let mut child = command
             .args(options)
             .env("RUST_LOG", filter)
             .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -57,7 +85,7 @@ impl Daemon {
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let daemon = Daemon {
             child,
-            socket: socket.to_owned(),
+            socket,
             said: None,
         };
         let mut ready = String::new();

@@ -2,6 +2,7 @@
 
 use super::daemon::Daemon;
 use super::{lab_cache, skip};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sluicefs::sandbox::{
     Guest, GuestShare, GuestStdio, MachineChoice, MachineKind, RunningGuest, ShareSource,
 };
@@ -37,6 +38,9 @@ pub fn uml(daemon: &Daemon, script: &str) -> Option<Guest> {
     }
 }
 
+/// How long a guest may take for anything: many times what it takes.
+const SILENCE: Duration = Duration::from_secs(120);
+
 /// A running guest, what it prints, and what it is told.
 pub struct Console {
     running: RunningGuest,
@@ -64,7 +68,16 @@ impl Console {
     }
 
     /// The next whole line that it prints; `None` when there is none any more.
+    ///
+    /// # Panics
+    /// When the guest has said nothing for [`SILENCE`].
     pub fn line(&mut self) -> Option<String> {
+        if self.printed.buffer().is_empty() {
+            let limit = Timespec::try_from(SILENCE).unwrap();
+            let pipe = &mut [PollFd::new(self.printed.get_ref(), PollFlags::IN)];
+            let said = poll(pipe, Some(&limit)).unwrap() > 0;
+            assert!(said, "the guest has said nothing for {SILENCE:?}");
+        }
         next_line(&mut self.printed)
     }
 
@@ -92,19 +105,42 @@ fn next_line(printed: &mut BufReader<PipeReader>) -> Option<String> {
 pub struct GuestShell(Console);
 
 impl GuestShell {
+    /// What the guest runs.
+    pub const SCRIPT: &str =
+        "while read -r command; do eval \"$command\"; printf '\\n= %s\\n' $?; done";
+
     /// Boots a guest with a shell in `/share`.
     pub fn start(daemon: &Daemon) -> Option<GuestShell> {
-        let guest = uml(
-            daemon,
-            "while read -r command; do eval \"$command\"; printf '\\n= %s\\n' $?; done",
-        )?;
-        Some(GuestShell(Console::start(&guest)))
+        Some(GuestShell::of(&uml(daemon, GuestShell::SCRIPT)?))
+    }
+
+    /// Boots a guest that runs [`SCRIPT`](Self::SCRIPT).
+    pub fn of(guest: &Guest) -> GuestShell {
+        GuestShell(Console::start(guest))
+    }
+
+    /// Starts `command`, which does not end at once. [`finish`](Self::finish) waits
+    /// for it.
+    pub fn begin(&mut self, command: &str) {
+        writeln!(self.0.keys, "{command}").unwrap();
+    }
+
+    /// The next line that the command prints.
+    #[track_caller]
+    pub fn line(&mut self) -> String {
+        self.0.line().expect("the guest is there")
     }
 
     /// Runs `command`, which must succeed; what it prints, without the last line's end.
     #[track_caller]
     pub fn run(&mut self, command: &str) -> String {
-        writeln!(self.0.keys, "{command}").unwrap();
+        self.begin(command);
+        self.finish(command)
+    }
+
+    /// Waits for the end of `command`, which must succeed; what it printed since.
+    #[track_caller]
+    pub fn finish(&mut self, command: &str) -> String {
         let mut printed = Vec::new();
         loop {
             let Some(line) = self.0.line() else {

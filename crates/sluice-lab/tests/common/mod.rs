@@ -40,6 +40,24 @@ pub const WITHOUT_OPEN: [&str; 4] = [
     "space::an_immutable_file_stays",
 ];
 
+/// What Linux's own 9P client, v9fs, does otherwise, whatever the server: it passes
+/// on no flags of renames and no fallocate, keeps times to the second and none before
+/// 1970, takes an attribute without a value for one to remove, sends flock(2) as a
+/// POSIX lock, and refuses `F_OFD_GETLK`.
+pub const V9FS: [&str; 11] = [
+    "rename::noreplace_refuses_what_exists",
+    "rename::exchange_swaps_files",
+    "rename::exchange_swaps_a_file_and_a_directory",
+    "space::allocation_extends_with_zeros",
+    "space::allocation_can_keep_the_size",
+    "space::allocation_keeps_content",
+    "time::times_are_kept_to_the_nanosecond",
+    "time::times_before_1970_are_kept",
+    "xattr::a_value_may_be_empty",
+    "lock::posix_and_flock_locks_are_apart",
+    "lock::open_file_locks_tell_who_is_in_the_way",
+];
+
 /// Runs a command that prints TAP and lets all of it pass, with at most so many
 /// cases skipped.
 #[track_caller]
