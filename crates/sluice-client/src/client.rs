@@ -102,7 +102,7 @@ impl Client {
 
     /// Opens a file, and makes it first if it is not there, with these
     /// permission bits; there is no umask. With [`OpenFlags::EXCLUSIVE`] it must
-    /// not be there. In 9P2000 and 9P2000.u a file that is there is emptied.
+    /// not be there.
     ///
     /// # Errors
     /// What the server answers.

@@ -37,7 +37,12 @@ impl Default for ConnectOptions {
             uid: rustix::process::geteuid().as_raw(),
             uname: Vec::new(),
             msize: 1 << 20,
-            dialects: vec![Dialect::Linux, Dialect::Unix, Dialect::Plan9],
+            dialects: vec![
+                Dialect::Sluice,
+                Dialect::Linux,
+                Dialect::Unix,
+                Dialect::Plan9,
+            ],
             time_limit: Some(Duration::from_secs(60)),
             zero_copy_from: 1024,
             window: 8,

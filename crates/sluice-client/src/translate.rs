@@ -53,22 +53,23 @@ pub(crate) fn attr(attr: &WireAttr) -> Attr {
     }
 }
 
-/// Attributes out of an Rstat. Owners that have no number in it count as
-/// nobody.
+/// Attributes out of an Rstat. Owners that have no number in it are not known.
 pub(crate) fn attr_of_stat(stat: &Stat<'_>, dialect: Dialect) -> Attr {
-    /// `nobody` and `nogroup`.
-    const NOBODY: u32 = 65_534;
     let time = |sec: u32| Timestamp {
         sec: sec.into(),
         nsec: 0,
     };
     let number = |id: Option<u32>, name: &[u8]| {
         let digits = || std::str::from_utf8(name).ok()?.parse().ok();
-        id.or_else(digits).unwrap_or(NOBODY)
+        id.or_else(digits)
     };
+    let uid = number(stat.n_uid.0.get(), stat.uid.0);
+    let gid = number(stat.n_gid.0.get(), stat.gid.0);
     let is_unix = dialect == Dialect::Unix;
     let mut mask = AttrMask::TYPE | AttrMask::MODE | AttrMask::INO | AttrMask::SIZE;
-    mask |= AttrMask::ATIME | AttrMask::MTIME | AttrMask::UID | AttrMask::GID;
+    mask |= AttrMask::ATIME | AttrMask::MTIME;
+    mask.set(AttrMask::UID, uid.is_some());
+    mask.set(AttrMask::GID, gid.is_some());
     let (rdev, is_block) = device_of(stat.extension.0.0);
     let file_type = match stat.mode {
         mode if mode.contains(Perm::DIR) => FileType::Directory,
@@ -84,8 +85,8 @@ pub(crate) fn attr_of_stat(stat: &Stat<'_>, dialect: Dialect) -> Attr {
         ino: stat.qid.path,
         mode: UnixMode::new(file_type, perm_bits(stat.mode, is_unix)),
         nlink: 1,
-        uid: number(stat.n_uid.0.get(), stat.uid.0),
-        gid: number(stat.n_gid.0.get(), stat.gid.0),
+        uid: uid.unwrap_or(0),
+        gid: gid.unwrap_or(0),
         rdev,
         size: stat.length,
         blocks: stat.length.div_ceil(512),

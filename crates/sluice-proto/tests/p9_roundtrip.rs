@@ -40,7 +40,7 @@ fn any_stat<'a>(numbers: [u64; 4], strings: [&'a [u8]; 4], dialect: Dialect) -> 
     let [name, uid, gid, extension] = strings.map(Str);
     let (extension, n_uid) = match dialect {
         Dialect::Plan9 => (Str(b""), UnixId::NONE),
-        Dialect::Unix | Dialect::Linux => (extension, UnixId(d as u32)),
+        _ => (extension, UnixId(d as u32)),
     };
     Stat {
         kind: a as u16,
@@ -79,11 +79,16 @@ proptest! {
             check(tag, &Request::Walk { fid: a, newfid: b, names }, dialect)?;
             let n_uname = Extended(match dialect {
                 Dialect::Plan9 => UnixId::NONE,
-                Dialect::Unix | Dialect::Linux => UnixId(b),
+                _ => UnixId(b),
             });
             let (uname, aname) = (Str(&one), Str(&other));
             check(tag, &Request::Attach { fid: a, afid: b, uname, aname, n_uname }, dialect)?;
         }
+        let (fid, newfid, flags) = (a, b, LopenFlags::from_bits_retain(b));
+        let (mode, gid) = (b, a);
+        check(tag, &Request::OpenAt { fid, newfid, flags, names }, Dialect::Sluice)?;
+        check(tag, &Request::CreateAt { fid, newfid, flags, mode, gid, names }, Dialect::Sluice)?;
+        check(tag, &Request::StatAt { fid, newfid, names }, Dialect::Sluice)?;
         let renameat = Request::Renameat {
             old_dfid: a, old_name: Str(&one), new_dfid: b, new_name: Str(&other),
         };

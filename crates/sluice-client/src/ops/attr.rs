@@ -24,6 +24,9 @@ impl Tree {
         fid: u32,
         list: &[impl AsRef<[u8]>],
     ) -> std::result::Result<(u32, Attr), Stopped> {
+        if let Some(done) = self.stat_fused(fid, list, true) {
+            return done;
+        }
         if list.len() > WALK_MAX || !self.is_orderly() {
             let (newfid, _) = self.walk(fid, list)?;
             return self.asked(newfid);
@@ -57,6 +60,9 @@ impl Tree {
         fid: u32,
         list: &[impl AsRef<[u8]>],
     ) -> std::result::Result<Attr, Stopped> {
+        if let Some(done) = self.stat_fused(fid, list, false) {
+            return done.map(|(_, attr)| attr);
+        }
         let (newfid, attr) = self.lookup(fid, list)?;
         self.clunk(newfid);
         Ok(attr)

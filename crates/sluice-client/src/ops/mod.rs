@@ -3,11 +3,13 @@
 //! What takes several messages (walk and open, walk and ask) is sent at once,
 //! so that it takes one trip. A server that runs such messages side by side
 //! instead of in order answers the later ones with errors; then they are sent
-//! again one by one, and so from then on.
+//! again one by one, and so from then on. Our own server has messages that do
+//! all of it (docs/9p-extension.md).
 
 mod attr;
 mod content;
 mod dirs;
+mod fused;
 mod lock;
 mod names;
 mod open;
@@ -35,6 +37,8 @@ pub(crate) struct Tree {
     gid: u32,
     /// The server takes messages that depend on each other in their order.
     is_orderly: AtomicBool,
+    /// The server has messages that do what takes several elsewhere.
+    is_fused: AtomicBool,
 }
 
 impl Tree {
@@ -57,11 +61,13 @@ impl Tree {
             }),
         })?;
         qid_of(&answer)?;
+        let is_fused = connection.agreed.dialect == Dialect::Sluice;
         Ok(Tree {
             connection,
             root,
             gid: rustix::process::getegid().as_raw(),
             is_orderly: AtomicBool::new(true),
+            is_fused: AtomicBool::new(is_fused),
         })
     }
 
@@ -71,7 +77,7 @@ impl Tree {
 
     /// Whether Linux's calls are spoken.
     fn is_linux(&self) -> bool {
-        self.dialect() == Dialect::Linux
+        self.dialect().is_linux()
     }
 
     /// Fails unless Linux's calls are spoken.

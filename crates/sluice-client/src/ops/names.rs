@@ -29,12 +29,14 @@ impl Tree {
         match self.dialect() {
             Dialect::Plan9 => Err(Error::not_in(self.dialect(), "symlinks")),
             Dialect::Unix => self.make_by_create(dir, name, Perm::SYMLINK, target),
-            Dialect::Linux => qid_of(&self.connection.call(&Request::Symlink {
-                fid: dir,
-                name: Str(name.as_bytes()),
-                target: Str(target),
-                gid: self.gid,
-            })?),
+            Dialect::Linux | Dialect::Sluice => {
+                qid_of(&self.connection.call(&Request::Symlink {
+                    fid: dir,
+                    name: Str(name.as_bytes()),
+                    target: Str(target),
+                    gid: self.gid,
+                })?)
+            }
         }
     }
 
@@ -67,7 +69,7 @@ impl Tree {
                 self.make_by_create(dir, name, Perm::LINK, extension.as_bytes())
                     .map(drop)
             }
-            Dialect::Linux => {
+            Dialect::Linux | Dialect::Sluice => {
                 let (dfid, name) = (dir, Str(name.as_bytes()));
                 self.connection
                     .call(&Request::Link { dfid, fid, name })

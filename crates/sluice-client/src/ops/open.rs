@@ -24,6 +24,9 @@ impl Tree {
         list: &[impl AsRef<[u8]>],
         flags: OpenFlags,
     ) -> std::result::Result<OpenFid, Stopped> {
+        if let Some(done) = self.open_fused(fid, list, flags) {
+            return done;
+        }
         if list.len() > WALK_MAX || !self.is_orderly() {
             let (newfid, last) = self.walk(fid, list)?;
             return self.open_walked(newfid, list.len(), last, flags);
@@ -89,10 +92,12 @@ impl Tree {
         }
     }
 
-    fn opened(&self, fid: u32, answer: &Answer) -> Result<OpenFid> {
+    pub(super) fn opened(&self, fid: u32, answer: &Answer) -> Result<OpenFid> {
         let iounit = match answer.get()? {
             Reply::Lopen { iounit, .. }
             | Reply::Open { iounit, .. }
+            | Reply::OpenAt { iounit, .. }
+            | Reply::CreateAt { iounit, .. }
             | Reply::Lcreate { iounit, .. }
             | Reply::Create { iounit, .. } => iounit,
             other => return Err(odd(&other)),
@@ -106,8 +111,7 @@ impl Tree {
     }
 
     /// Makes a file in the directory that names lead to, and opens it. One that
-    /// is there already is opened, unless the flags say otherwise; where the
-    /// dialect knows no such thing, it is emptied.
+    /// is there already is opened, unless the flags say otherwise.
     pub(crate) fn create_at(
         &self,
         fid: u32,
@@ -116,6 +120,23 @@ impl Tree {
         flags: OpenFlags,
         bits: u32,
     ) -> std::result::Result<OpenFid, Stopped> {
+        if let Some(done) = self.create_fused(fid, dir, name, flags, bits) {
+            return done;
+        }
+        if !self.is_linux() && !flags.contains(OpenFlags::EXCLUSIVE) {
+            // Tcreate is for what is not there.
+            let mut list: Vec<&[u8]> = dir.iter().map(AsRef::as_ref).collect();
+            list.push(name);
+            match self.open_at(fid, &list, flags) {
+                Ok(opened) => return Ok(opened),
+                Err(stopped) if stopped.link_at == Some(dir.len()) => {
+                    return Err(stopped.error.into());
+                }
+                Err(stopped) if stopped.link_at.is_some() => return Err(stopped),
+                Err(stopped) if stopped.error.errno() == Errno::ENOENT => {}
+                Err(stopped) => return Err(stopped),
+            }
+        }
         // Never at once with the walk: one that stops half way leaves the fid
         // at another directory, and the file would be made there.
         let (newfid, last) = self.walk(fid, dir)?;

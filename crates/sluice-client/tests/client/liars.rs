@@ -310,7 +310,7 @@ fn a_server_that_speaks_something_else_is_said_to() {
         (b"", "closed it"),
     ] {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        theirs.write_all(&reply.repeat(3)).unwrap();
+        theirs.write_all(&reply.repeat(4)).unwrap();
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
         let error = over(ours, &options()).map(drop).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");

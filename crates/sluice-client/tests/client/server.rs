@@ -210,13 +210,18 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// A client, and `script` on a thread of its own once that is attached.
+    /// A client that speaks 9P2000.L, and `script` on a thread of its own once that is attached.
     pub(crate) fn client(
         options: &ConnectOptions,
         script: impl FnOnce(&mut Script) + Send + 'static,
     ) -> Client {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let dialect = options.dialects[0];
+        let dialect = Dialect::Linux;
+        let dialects = vec![dialect];
+        let options = &ConnectOptions {
+            dialects,
+            ..options.clone()
+        };
         let msize = options.msize;
         thread::spawn(move || {
             let mut it = Script { stream: theirs };

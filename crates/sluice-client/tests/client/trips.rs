@@ -1,7 +1,7 @@
 //! How often the server is asked.
 
-use crate::server::{Script, client, options};
-use sluice_client::{Client, Errno, OpenFlags};
+use crate::server::{Script, client, only, options, over, receive};
+use sluice_client::{Client, Dialect, Errno, OpenFlags};
 use sluice_proto::p9::wire::*;
 
 fn sent<T>(client: &Client, action: impl FnOnce() -> T) -> u64 {
@@ -12,12 +12,75 @@ fn sent<T>(client: &Client, action: impl FnOnce() -> T) -> u64 {
 
 #[test]
 fn an_open_file_costs_two_messages_in_one_trip_and_closing_it_none() {
+    for dialect in [Dialect::Linux, Dialect::Unix, Dialect::Plan9] {
+        let client = client(&only(dialect));
+        client.create_dir("d", 0o755).unwrap();
+        client.create("d/f", OpenFlags::WRITE, 0o644).unwrap();
+        let open = || client.open("d/f", OpenFlags::READ).unwrap();
+        let before = client.counts();
+        let file = open();
+        let after = client.counts();
+        assert_eq!(after.sent - before.sent, 2);
+        assert_eq!(sent(&client, || client.metadata("d/f").unwrap()), 3);
+        let before = client.counts();
+        file.close().unwrap();
+        let after = client.counts();
+        assert_eq!(after.sent - before.sent, 1);
+        assert_eq!(after.waits - before.waits, 0, "nobody waits for that");
+    }
+}
+
+#[test]
+fn with_our_server_each_of_them_is_one_message() {
     let client = client(&options());
+    assert_eq!(client.dialect(), Dialect::Sluice);
     client.create_dir("d", 0o755).unwrap();
-    client.create("d/f", OpenFlags::WRITE, 0o644).unwrap();
-    let open = || client.open("d/f", OpenFlags::READ).unwrap();
-    assert_eq!(sent(&client, || open().close().unwrap()), 3);
-    assert_eq!(sent(&client, || client.metadata("d/f").unwrap()), 3);
+    let made = || drop(client.create("d/f", OpenFlags::WRITE, 0o644).unwrap());
+    // And the one that closes it.
+    assert_eq!(sent(&client, made), 2);
+    assert_eq!(sent(&client, || client.metadata("d/f").unwrap()), 1);
+    let file = client.open("d/f", OpenFlags::READ).unwrap();
+    assert_eq!(
+        sent(&client, || client
+            .open("d/f", OpenFlags::READ)
+            .unwrap()
+            .close()),
+        2
+    );
+    assert_eq!(sent(&client, || file.close().unwrap()), 1);
+    assert_eq!(
+        sent(&client, || client.metadata("d/missing").unwrap_err()),
+        1
+    );
+}
+
+/// A server may echo any version that begins like one of its own.
+#[test]
+fn a_server_that_only_says_it_has_them_is_asked_as_others_are() {
+    let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let server = std::thread::spawn(move || {
+        let version = receive(&mut theirs).unwrap();
+        let mut server = Script { stream: theirs };
+        let mut echo = version;
+        echo[4] = 101;
+        std::io::Write::write_all(&mut server.stream, &echo).unwrap();
+        let qid = Qid::default();
+        let tag = server.next().tag;
+        server.answer(tag, &Reply::Attach { qid });
+        let fused = server.next();
+        assert_eq!(fused.kind, 160);
+        server.refuse(fused.tag, Errno::EOPNOTSUPP);
+        server.let_open();
+        assert_eq!(server.next().kind, 120);
+        server.let_open();
+        server.ignore_all();
+    });
+    let client = over(ours, &options()).unwrap();
+    assert_eq!(client.dialect(), Dialect::Sluice);
+    client.open("f", OpenFlags::READ).unwrap().close().unwrap();
+    drop(client.open("f", OpenFlags::READ).unwrap());
+    drop(client);
+    server.join().unwrap();
 }
 
 #[test]

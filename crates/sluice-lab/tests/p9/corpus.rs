@@ -46,9 +46,9 @@ fn step(kind: u8, body: &[u8]) -> Vec<u8> {
 proptest! {
     #[test]
     fn any_sequence_of_messages_is_harmless(
-        dialect in 0_u8..3,
+        dialect in 0_u8..4,
         steps in vec(
-            (4_u8..64, vec(prop_oneof![4 => Just(0_u8), 2 => 0..5_u8, 1 => any::<u8>()], 0..40)),
+            (prop_oneof![8 => 4_u8..64, 1 => 80_u8..84], vec(prop_oneof![4 => Just(0_u8), 2 => 0..5_u8, 1 => any::<u8>()], 0..40)),
             0..40,
         ),
     ) {

@@ -236,7 +236,7 @@ fn split(message: &[u8]) -> (&[u8], &[u8]) {
 /// The number of an error; in plain 9P2000, the one that its words stand for.
 fn errno_of(failure: &Failure<'_>, dialect: Dialect) -> Errno {
     if dialect != Dialect::Plan9 {
-        assert_eq!(failure.ename.0.is_empty(), dialect == Dialect::Linux);
+        assert_eq!(failure.ename.0.is_empty(), dialect.is_linux());
         return Errno::from_raw(failure.errno.cast_signed());
     }
     let text = std::str::from_utf8(failure.ename.0).expect("words");

@@ -3,6 +3,7 @@
 
 mod corpus;
 mod fids;
+mod fused;
 mod harness;
 mod hostile;
 mod locks;

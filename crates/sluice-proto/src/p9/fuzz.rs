@@ -51,6 +51,7 @@ pub fn fuzz_session(service: Arc<dyn FileService>, data: &[u8]) {
     let dialect = match first {
         [0] => Dialect::Plan9,
         [1] => Dialect::Unix,
+        [3] => Dialect::Sluice,
         _ => Dialect::Linux,
     };
     let mut sent = begin(&peer, dialect);

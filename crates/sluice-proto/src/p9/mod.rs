@@ -1,4 +1,4 @@
-//! 9P, the file protocol of Plan 9, in its three dialects.
+//! 9P, the file protocol of Plan 9, in its three dialects, and one of our own.
 //!
 //! - [`wire`] is the codec: every message, both directions, from one table.
 //! - [`serve`] answers messages from a [`sluice_vfs::FileService`].

@@ -2,10 +2,11 @@
 //! has it.
 //!
 //! The bytes are written down by hand, field by field, from section 5 of the
-//! Plan 9 manual, the draft of 9P2000.u, and diod's description of 9P2000.L;
-//! no encoder made them.
+//! Plan 9 manual, the draft of 9P2000.u, diod's description of 9P2000.L, and
+//! docs/9p-extension.md; no encoder made them.
 
 mod failures;
+mod fused;
 #[path = "../common/golden.rs"]
 mod golden;
 mod linux;

@@ -93,7 +93,7 @@ fn wire_errno(errno: Errno) -> u32 {
 /// What happened, in the words of strerror(3), which Linux finds the number by.
 fn error_text(errno: Errno, dialect: Dialect, buf: &mut [u8; ERROR_MAX]) -> &[u8] {
     use std::io::Write;
-    if dialect == Dialect::Linux {
+    if dialect.is_linux() {
         return b"";
     }
     let mut rest = &mut buf[..];

@@ -1,7 +1,7 @@
 //! What requests do with fids.
 
 use super::schedule::{Claim, Claims};
-use crate::p9::wire::Request;
+use crate::p9::wire::{NOFID, Request};
 
 /// What a request depends on; a Tflush depends on a request instead.
 pub(super) fn claims(request: &Request<'_>) -> Claims {
@@ -17,6 +17,14 @@ pub(super) fn claims(request: &Request<'_>) -> Claims {
                 false => [Some(Use(fid)), Some(Change(newfid))],
             }
         }
+
+        Request::OpenAt { fid, newfid, .. }
+        | Request::CreateAt { fid, newfid, .. }
+        | Request::StatAt { fid, newfid, .. } => match newfid {
+            NOFID => [Some(Use(fid)), None],
+            newfid if newfid == fid => [Some(Change(fid)), None],
+            newfid => [Some(Use(fid)), Some(Change(newfid))],
+        },
 
         Request::Open { fid, .. }
         | Request::Lopen { fid, .. }

@@ -5,7 +5,9 @@ use super::config::ServerConfig;
 use super::connection::Connection;
 use super::exchange::Exchange;
 use super::fids::Fid;
-use super::ops::{attach, attrs, content, dirs, locks, make, names, open, stat, walk, xattrs};
+use super::ops::{
+    attach, attrs, content, dirs, fused, locks, make, names, open, stat, walk, xattrs,
+};
 use crate::p9::wire::{Dialect, Request};
 use sluice_vfs::{Errno, FileService, Result};
 use std::sync::Arc;
@@ -72,6 +74,10 @@ pub(super) fn dispatch(
 
         R::Lock { fid, args } => locks::lock(call, fid, &args, answer),
         R::Getlock { fid, args } => locks::getlock(call, fid, &args, answer),
+
+        R::OpenAt { fid, newfid, flags, names } => fused::open_at(call, (fid, newfid), flags, &names, answer),
+        R::CreateAt { fid, newfid, flags, mode, gid, names } => fused::create_at(call, (fid, newfid), flags, (mode, gid), &names, answer),
+        R::StatAt { fid, newfid, names } => fused::stat_at(call, (fid, newfid), &names, answer),
 
         // The server answers these itself.
         R::Version { .. } | R::Flush { .. } => Err(Errno::EIO),

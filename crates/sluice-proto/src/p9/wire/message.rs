@@ -125,7 +125,7 @@ pub fn decode_reply(
     let (header, mut reader) = open(prefix, payload_len, dialect)?;
     let unknown = Malformed::UnknownOpcode(header.kind.into());
     let result = match (header.kind, dialect, Type::from_raw(header.kind)) {
-        (RLERROR, Dialect::Linux, _) => Err(Failure {
+        (RLERROR, Dialect::Linux | Dialect::Sluice, _) => Err(Failure {
             ename: Str(b""),
             errno: Field::decode(&mut reader)?,
         }),
@@ -165,7 +165,7 @@ pub fn encode_failure(
     buf: &mut [u8],
 ) -> Result<usize, BufferTooSmall> {
     match dialect {
-        Dialect::Linux => encode(tag, RLERROR, dialect, buf, |writer| {
+        Dialect::Linux | Dialect::Sluice => encode(tag, RLERROR, dialect, buf, |writer| {
             failure.errno.encode(writer)
         }),
         Dialect::Plan9 | Dialect::Unix => encode(tag, RERROR, dialect, buf, |writer| {

@@ -1,4 +1,4 @@
-//! The wire format of 9P2000, 9P2000.u and 9P2000.L.
+//! The wire format of 9P2000, 9P2000.u, 9P2000.L, and of our extension of that.
 //!
 //! The normative texts are section 5 of the Plan 9 manual, the draft of
 //! 9P2000.u, and diod's description of 9P2000.L; fields carry their names.

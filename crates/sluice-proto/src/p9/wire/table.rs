@@ -137,11 +137,15 @@ const fn all(_: Dialect) -> bool {
 }
 
 const fn linux(dialect: Dialect) -> bool {
-    matches!(dialect, Dialect::Linux)
+    dialect.is_linux()
 }
 
 const fn not_linux(dialect: Dialect) -> bool {
     !linux(dialect)
+}
+
+const fn sluice(dialect: Dialect) -> bool {
+    matches!(dialect, Dialect::Sluice)
 }
 
 messages! {
@@ -219,4 +223,16 @@ messages! {
     Stat = 124 in not_linux { fid: u32 } => { stat: Counted<Counted<Stat<'a>>> };
     /// Changes attributes.
     Wstat = 126 in not_linux { fid: u32, stat: Counted<Counted<Stat<'a>>> } => {};
+    /// Walks, and opens what is there: Twalk, Tlopen and Tgetattr.
+    OpenAt = 160 in sluice { fid: u32, newfid: u32, flags: LopenFlags, names: Names<'a> }
+        => { iounit: u32, attr: Attr, qids: Qids<'a> };
+    /// Walks to a directory, and makes and opens a file there, whose name is the
+    /// last: Twalk, Tlcreate and Tgetattr.
+    CreateAt = 162 in sluice {
+        fid: u32, newfid: u32, flags: LopenFlags, mode: u32, gid: u32, names: Names<'a>
+    } => { iounit: u32, attr: Attr, qids: Qids<'a> };
+    /// Walks, and reads attributes: Twalk and Tgetattr. With no fid to make for
+    /// what is there, also Tclunk.
+    StatAt = 164 in sluice { fid: u32, newfid: u32, names: Names<'a> }
+        => { attr: Attr, qids: Qids<'a> };
 }

@@ -199,7 +199,7 @@ impl Session {
     fn begin(&mut self, tree: &mut Tree, msize: u32, version: &[u8]) -> Reply<'static> {
         self.fids.clear();
         self.msize = msize.min(MSIZE);
-        let is_known = Dialect::of_version(version) == Some(Dialect::Linux);
+        let is_known = Dialect::of_version(version).is_some_and(Dialect::is_linux);
         if self.server.sessions.load(Ordering::Relaxed) == 1 {
             *tree = self.server.loaded.clone();
         }

@@ -6,7 +6,7 @@ use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
 use crate::p9::serve::exchange::Exchange;
 use crate::p9::serve::fids::{Fid, FidState, XattrWrite};
-use crate::p9::wire::{Dialect, Payload, Reply};
+use crate::p9::wire::{Payload, Reply};
 use sluice_vfs::{Errno, ReadSink, Result, WriteArgs, WriteSource};
 use std::sync::PoisonError;
 
@@ -26,7 +26,7 @@ pub(in super::super) fn read(
         .min(sink.remaining());
     let len = match &fid.state {
         FidState::Open(_) if !fid.node.is_dir() => read_file(&fid, offset, room, sink)?,
-        FidState::Open(_) if call.connection.dialect == Dialect::Linux => {
+        FidState::Open(_) if call.connection.dialect.is_linux() => {
             return Err(Errno::EISDIR);
         }
         FidState::Open(open) => dirs::read_stats(call, &fid, open, offset, room, sink)?,

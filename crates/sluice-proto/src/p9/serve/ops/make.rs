@@ -153,7 +153,7 @@ fn create_and_open(
         new: NewNode::with_perm(bits),
     };
     let removes = mode.contains(OpenMode::RCLOSE);
-    let made = create_file(dir, &dir.ctx(), name, &args, removes)?;
+    let (made, _) = create_file(dir, &dir.ctx(), name, &args, removes)?;
     let qid = qid_of(call, &made)?;
     call.connection.fids.replace(number, made);
     let iounit = IOUNIT;

@@ -4,6 +4,7 @@ pub(super) mod attach;
 pub(super) mod attrs;
 pub(super) mod content;
 pub(super) mod dirs;
+pub(super) mod fused;
 pub(super) mod locks;
 pub(super) mod make;
 pub(super) mod names;

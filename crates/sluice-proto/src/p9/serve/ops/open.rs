@@ -6,7 +6,9 @@ use crate::p9::serve::dispatch::Call;
 use crate::p9::serve::fids::{Fid, FidState, NodeRef, OpenFid, Place};
 use crate::p9::serve::translate::{lopen_flags, open_mode};
 use crate::p9::wire::{LopenFlags, OpenMode, Qid, Reply};
-use sluice_vfs::{CreateArgs, Ctx, Errno, FileType, Name, NewNode, OpenFlags, Result, UnixMode};
+use sluice_vfs::{
+    Attr, CreateArgs, Ctx, Errno, FileType, Name, NewNode, OpenFlags, Result, UnixMode,
+};
 use std::sync::Arc;
 
 /// `iounit` of every reply: as much as a message holds.
@@ -50,27 +52,28 @@ pub(in super::super) fn lcreate(
         flags: lopen_flags(flags)? - OpenFlags::DIRECTORY,
         new: NewNode::with_perm(mode & UnixMode::PERM_MASK),
     };
-    let made = create_file(&dir, &dir.maker_ctx(gid), name, &args, false)?;
+    let (made, _) = create_file(&dir, &dir.maker_ctx(gid), name, &args, false)?;
     let qid = qid_of(call, &made)?;
     call.connection.fids.replace(fid, made);
     let iounit = IOUNIT;
     answer.set(&Reply::Lcreate { qid, iounit })
 }
 
-/// What the fid of a directory becomes when it makes and opens a file in it.
+/// What the fid of a directory becomes when it makes and opens a file in it, and
+/// that file's attributes.
 pub(super) fn create_file(
     dir: &Arc<Fid>,
     ctx: &Ctx<'_>,
     name: &[u8],
     args: &CreateArgs<'_>,
     removes: bool,
-) -> Result<Fid> {
+) -> Result<(Fid, Attr)> {
     dir.require_path()?;
     let name = Name::new(name)?;
     let created = dir.session().create(ctx, dir.node.node, name, args)?;
     let node = NodeRef::new(&dir.node.tree, &created.entry);
     let open = OpenFid::new(&node, created.opened.handle, removes);
-    Ok(Fid {
+    let made = Fid {
         user: Arc::clone(&dir.user),
         node,
         place: Some(Place {
@@ -78,7 +81,8 @@ pub(super) fn create_file(
             name: name.as_bytes().into(),
         }),
         state: FidState::Open(open),
-    })
+    };
+    Ok((made, created.entry.attr))
 }
 
 /// Opens what a fid stands for.
@@ -88,7 +92,14 @@ pub(super) fn open_fid(
     flags: OpenFlags,
     removes: bool,
 ) -> Result<Qid> {
-    let fid = call.fid(number)?;
+    let meaning = open_path(&*call.fid(number)?, flags, removes)?;
+    let qid = qid_of(call, &meaning)?;
+    call.connection.fids.replace(number, meaning);
+    Ok(qid)
+}
+
+/// What a fid becomes when it is opened.
+pub(super) fn open_path(fid: &Fid, flags: OpenFlags, removes: bool) -> Result<Fid> {
     fid.require_path()?;
     let flags = match fid.node.file_type {
         FileType::Directory if flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE) => {
@@ -101,11 +112,8 @@ pub(super) fn open_fid(
     };
     let opened = fid.session().open(&fid.ctx(), fid.node.node, flags)?;
     let open = OpenFid::new(&fid.node, opened.handle, removes);
-    let meaning = Fid {
+    Ok(Fid {
         state: FidState::Open(open),
         ..fid.cloned()
-    };
-    let qid = qid_of(call, &meaning)?;
-    call.connection.fids.replace(number, meaning);
-    Ok(qid)
+    })
 }

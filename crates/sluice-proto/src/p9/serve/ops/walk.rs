@@ -38,7 +38,7 @@ pub(in super::super) fn walk(
     answer.set(&Reply::Walk { qids: Qids(&qids) })
 }
 
-fn check_start(
+pub(super) fn check_start(
     call: &Call<'_>,
     from: &Fid,
     is_same: bool,
@@ -57,7 +57,7 @@ fn check_start(
 }
 
 /// Goes to `name`. The root is above itself.
-fn step(at: &mut Fid, name: &[u8]) -> Result<Attr> {
+pub(super) fn step(at: &mut Fid, name: &[u8]) -> Result<Attr> {
     if !at.node.is_dir() {
         return Err(Errno::ENOTDIR);
     }

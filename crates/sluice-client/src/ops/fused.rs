@@ -1,0 +1,133 @@
+//! Messages that do what takes several elsewhere (docs/9p-extension.md).
+
+use super::walk::{NAMES_ROOM, Stopped, names};
+use super::{OpenFid, Tree, odd};
+use crate::error::{Error, Result};
+use crate::requests::Answer;
+use crate::translate;
+use sluice_proto::p9::wire::{LopenFlags, NOFID, QidType, Reply, Request};
+use sluice_vfs::{Attr, Errno, OpenFlags, UnixMode, WALK_MAX};
+use std::sync::atomic::Ordering;
+
+/// What came of a fused message, if the server has it.
+type Fused<T> = Option<std::result::Result<T, Stopped>>;
+
+impl Tree {
+    /// Topenat.
+    pub(super) fn open_fused(
+        &self,
+        fid: u32,
+        list: &[impl AsRef<[u8]>],
+        flags: OpenFlags,
+    ) -> Fused<OpenFid> {
+        self.fused(fid, list, true, |newfid, names| Request::OpenAt {
+            fid,
+            newfid,
+            flags: translate::lopen_flags(flags),
+            names,
+        })
+        .map(|done| done.and_then(|(newfid, answer)| Ok(self.opened(newfid, &answer)?)))
+    }
+
+    /// Tcreateat, whose last name is that of the file.
+    pub(super) fn create_fused(
+        &self,
+        fid: u32,
+        dir: &[impl AsRef<[u8]>],
+        name: &[u8],
+        flags: OpenFlags,
+        bits: u32,
+    ) -> Fused<OpenFid> {
+        let mut list: Vec<&[u8]> = dir.iter().map(AsRef::as_ref).collect();
+        list.push(name);
+        let done = self.fused(fid, &list, true, |newfid, names| Request::CreateAt {
+            fid,
+            newfid,
+            flags: translate::lopen_flags(flags) | LopenFlags::CREATE,
+            mode: bits & UnixMode::PERM_MASK,
+            gid: self.gid,
+            names,
+        })?;
+        Some(match done {
+            Ok((newfid, answer)) => self.opened(newfid, &answer).map_err(Stopped::from),
+            // Whatever the file is, the way to it was found.
+            Err(stopped) if stopped.link_at == Some(dir.len()) => Err(stopped.error.into()),
+            Err(stopped) => Err(stopped),
+        })
+    }
+
+    /// Tstatat; with a fid for what is there, or without.
+    pub(super) fn stat_fused(
+        &self,
+        fid: u32,
+        list: &[impl AsRef<[u8]>],
+        keeps: bool,
+    ) -> Fused<(u32, Attr)> {
+        self.fused(fid, list, keeps, |newfid, names| Request::StatAt {
+            fid,
+            newfid,
+            names,
+        })
+        .map(|done| done.and_then(|(newfid, answer)| Ok((newfid, attr_in(&answer)?))))
+    }
+
+    /// Sends one; the fid that it made, and the answer.
+    fn fused<'r, N: AsRef<[u8]>>(
+        &self,
+        fid: u32,
+        list: &[N],
+        keeps: bool,
+        request: impl for<'n> FnOnce(u32, sluice_proto::p9::wire::Names<'n>) -> Request<'n> + 'r,
+    ) -> Fused<(u32, Answer)> {
+        if !self.is_fused.load(Ordering::Relaxed) || list.len() > WALK_MAX {
+            return None;
+        }
+        let mut room = [0; NAMES_ROOM];
+        let names = match names(list, &mut room) {
+            Ok(names) => names,
+            Err(error) => return Some(Err(error.into())),
+        };
+        let newfid = match keeps {
+            true => self.connection.take_fid(),
+            false => NOFID,
+        };
+        let error = match self.connection.call(&request(newfid, names)) {
+            Ok(answer) => return Some(Ok((newfid, answer))),
+            Err(error) => error,
+        };
+        if keeps && !matches!(error, Error::TimedOut(_)) {
+            self.connection.give_back_fid(newfid);
+        }
+        match error.errno() {
+            // It took the version for its own, and does not know what that means.
+            Errno::EOPNOTSUPP | Errno::ENOSYS => {
+                self.is_fused.store(false, Ordering::Relaxed);
+                None
+            }
+            Errno::ELOOP | Errno::ENOTDIR => Some(Err(Stopped {
+                link_at: self.link_on_the_way(fid, list),
+                error,
+            })),
+            _ => Some(Err(error.into())),
+        }
+    }
+
+    /// Which of the names is a symlink, if one is: an error does not say.
+    fn link_on_the_way(&self, fid: u32, list: &[impl AsRef<[u8]>]) -> Option<usize> {
+        match self.walk(fid, list) {
+            Err(stopped) => stopped.link_at,
+            Ok((found, last)) => {
+                self.clunk(found);
+                let is_link = last?.kind.contains(QidType::SYMLINK);
+                is_link.then_some(list.len().checked_sub(1)?)
+            }
+        }
+    }
+}
+
+fn attr_in(answer: &Answer) -> Result<Attr> {
+    match answer.get()? {
+        Reply::StatAt { attr, .. } => Ok(translate::attr(&attr)),
+        other => Err(odd(&other)),
+    }
+}

@@ -1,0 +1,126 @@
+//! What takes several messages elsewhere (docs/9p-extension.md): all of it is
+//! done, or nothing, and no fid is made unless all was.
+
+use super::attr_of;
+use super::open::{IOUNIT, create_file, open_path};
+use super::walk::{check_start, step};
+use crate::p9::serve::answer::Answer;
+use crate::p9::serve::dispatch::Call;
+use crate::p9::serve::fids::{Fid, FidState};
+use crate::p9::serve::translate::{getattr, lopen_flags, qid};
+use crate::p9::wire::{LopenFlags, NOFID, Names, QID_LEN, Qids, Reply};
+use arrayvec::ArrayVec;
+use sluice_vfs::{Attr, CreateArgs, Errno, NewNode, OpenFlags, Result, UnixMode, WALK_MAX};
+use std::sync::Arc;
+
+pub(in super::super) fn open_at(
+    call: &Call<'_>,
+    fids: (u32, u32),
+    flags: LopenFlags,
+    names: &Names<'_>,
+    answer: &mut Answer,
+) -> Result<()> {
+    let flags = lopen_flags(flags)? - OpenFlags::EXCLUSIVE;
+    let mut way = Way::begin(call, fids.0, Some(fids.1), names)?;
+    way.go(call, names.iter())?;
+    let opened = open_path(&way.at, flags, false)?;
+    let attr = match way.attr {
+        Some(attr) if !flags.contains(OpenFlags::TRUNCATE) => attr,
+        // What was found is no longer so, or nothing was asked yet.
+        _ => attr_of(&opened)?,
+    };
+    call.connection.fids.insert(fids.1, opened)?;
+    answer.set(&Reply::OpenAt {
+        iounit: IOUNIT,
+        attr: getattr(&attr, call.config.options.qid_version),
+        qids: Qids(&way.qids),
+    })
+}
+
+pub(in super::super) fn create_at(
+    call: &Call<'_>,
+    fids: (u32, u32),
+    flags: LopenFlags,
+    (mode, gid): (u32, u32),
+    names: &Names<'_>,
+    answer: &mut Answer,
+) -> Result<()> {
+    let steps = names.len().checked_sub(1).ok_or(Errno::EINVAL)?;
+    let mut way = Way::begin(call, fids.0, Some(fids.1), names)?;
+    way.go(call, names.iter().take(steps))?;
+    let name = names.iter().last().unwrap_or_default();
+    let args = CreateArgs {
+        flags: lopen_flags(flags)? - OpenFlags::DIRECTORY,
+        new: NewNode::with_perm(mode & UnixMode::PERM_MASK),
+    };
+    let dir = Arc::new(way.at);
+    let (made, attr) = create_file(&dir, &dir.maker_ctx(gid), name, &args, false)?;
+    let version = call.config.options.qid_version;
+    way.qids.push(qid(&attr, version).to_bytes());
+    call.connection.fids.insert(fids.1, made)?;
+    answer.set(&Reply::CreateAt {
+        iounit: IOUNIT,
+        attr: getattr(&attr, version),
+        qids: Qids(&way.qids),
+    })
+}
+
+pub(in super::super) fn stat_at(
+    call: &Call<'_>,
+    fids: (u32, u32),
+    names: &Names<'_>,
+    answer: &mut Answer,
+) -> Result<()> {
+    let newfid = (fids.1 != NOFID).then_some(fids.1);
+    let mut way = Way::begin(call, fids.0, newfid, names)?;
+    way.go(call, names.iter())?;
+    let attr = match way.attr {
+        Some(attr) => attr,
+        // The file that is open, wherever its name is now.
+        None => attr_of(&*call.fid(fids.0)?)?,
+    };
+    if let Some(newfid) = newfid {
+        call.connection.fids.insert(newfid, way.at)?;
+    }
+    answer.set(&Reply::StatAt {
+        attr: getattr(&attr, call.config.options.qid_version),
+        qids: Qids(&way.qids),
+    })
+}
+
+/// How far a walk has got.
+struct Way {
+    at: Fid,
+    /// Of where it is, if it went anywhere.
+    attr: Option<Attr>,
+    qids: ArrayVec<[u8; QID_LEN], WALK_MAX>,
+}
+
+impl Way {
+    /// From `fid`; to `newfid`, unless no fid is to be made.
+    fn begin(call: &Call<'_>, fid: u32, newfid: Option<u32>, names: &Names<'_>) -> Result<Self> {
+        let from = call.fid(fid)?;
+        match (newfid, &from.state) {
+            (Some(newfid), _) => check_start(call, &from, false, newfid, names)?,
+            (None, FidState::XattrRead(_) | FidState::XattrWrite(_)) => return Err(Errno::EBADF),
+            (None, _) => {}
+        }
+        Ok(Way {
+            at: from.cloned(),
+            attr: None,
+            qids: ArrayVec::new(),
+        })
+    }
+
+    fn go<'n>(&mut self, call: &Call<'_>, names: impl Iterator<Item = &'n [u8]>) -> Result<()> {
+        for name in names {
+            let attr = step(&mut self.at, name)?;
+            let qid = qid(&attr, call.config.options.qid_version);
+            self.qids
+                .try_push(qid.to_bytes())
+                .map_err(|_| Errno::EINVAL)?;
+            self.attr = Some(attr);
+        }
+        Ok(())
+    }
+}
