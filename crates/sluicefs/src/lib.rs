@@ -4,6 +4,7 @@
 //!   an exit status.
 //! - [`serve`] puts a service behind a virtio-fs device on a vhost-user socket.
 //! - [`mount`] puts a service under this machine's kernel through `/dev/fuse`.
+//! - [`remote`] works with files on 9P servers.
 //! - [`sandbox`] boots throw-away guests with such devices.
 //! - [`isolation`] takes from a serving process what serving does not need.
 //! - [`layers`] are services over services.
@@ -22,6 +23,7 @@ mod logging;
 pub mod mount;
 mod nearest;
 mod panics;
+pub mod remote;
 pub mod sandbox;
 pub mod serve;
 pub mod share;

@@ -14,6 +14,7 @@ mod legacy;
 mod manual;
 mod mount;
 mod p9_args;
+mod remote;
 mod run;
 mod serve;
 mod share_args;
@@ -58,6 +59,12 @@ enum Command {
     Serve(ServeArgs),
     Mount(MountArgs),
     Run(RunArgs),
+    Ls(remote::LsArgs),
+    Cat(remote::CatArgs),
+    Put(remote::PutArgs),
+    Stat(remote::StatArgs),
+    Rm(remote::RmArgs),
+    Mkdir(remote::MkdirArgs),
     Virtiofsd(VirtiofsdArgs),
     Completions(docs::CompletionsArgs),
     Man(docs::ManArgs),
@@ -109,7 +116,13 @@ impl Command {
             Command::Run(args) => args.check(),
             Command::Virtiofsd(args) => args.check(),
             Command::Man(args) => args.check(),
-            Command::Completions(_) => Ok(()),
+            Command::Ls(_)
+            | Command::Cat(_)
+            | Command::Put(_)
+            | Command::Stat(_)
+            | Command::Rm(_)
+            | Command::Mkdir(_)
+            | Command::Completions(_) => Ok(()),
         }
     }
 
@@ -118,6 +131,12 @@ impl Command {
             Command::Serve(args) => args.run()?,
             Command::Mount(args) => args.run()?,
             Command::Run(args) => return Ok(args.run()),
+            Command::Ls(args) => return Ok(args.run()),
+            Command::Cat(args) => return Ok(args.run()),
+            Command::Put(args) => return Ok(args.run()),
+            Command::Stat(args) => return Ok(args.run()),
+            Command::Rm(args) => return Ok(args.run()),
+            Command::Mkdir(args) => return Ok(args.run()),
             Command::Virtiofsd(args) => return args.run(),
             Command::Completions(args) => args.run()?,
             Command::Man(args) => args.run()?,

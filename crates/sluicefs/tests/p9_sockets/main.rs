@@ -4,6 +4,7 @@
 mod common;
 
 mod addresses;
+mod commands;
 mod exports;
 mod hostile;
 mod many;

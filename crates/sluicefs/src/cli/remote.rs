@@ -1,0 +1,254 @@
+//! `sluice ls`, `cat`, `put`, `stat`, `rm` and `mkdir`.
+
+use crate::remote::{self, Listing, Location, PutTo, Remotes, Removal};
+use crate::timeout::Timeout;
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
+use clap::{Args, ValueEnum};
+use sluice_client::{ConnectOptions, Dialect};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const ADDRESS_HELP: &str = "\
+A place is ADDRESS[#ANAME]:PATH, where ADDRESS is one of
+  unix:PATH        a unix socket (whose path has no colon in it)
+  tcp:HOST:PORT    an IPv6 address stands in brackets
+  vsock:CID:PORT   CID 2 is the host of a virtual machine
+  fd:N             a connected socket that this process was started with
+and ANAME says which of the server's exports. PATH begins at the export's root; symlinks that begin \
+with a slash begin there, too.
+
+Example: sluice ls -l unix:/run/code.sock:/src";
+
+/// How to reach a server.
+#[derive(Debug, Args)]
+struct ConnectArgs {
+    /// Ask as this user, by number or name (default: whoever calls)
+    #[arg(long, value_name = "USER")]
+    user: Option<String>,
+
+    /// Largest message in bytes
+    #[arg(long, value_name = "BYTES", default_value = "1048576")]
+    #[arg(value_parser = clap::value_parser!(u32).range(4096..=(64 << 20)))]
+    msize: u32,
+
+    /// The best dialect to offer; the server may speak a lesser one
+    #[arg(
+        long,
+        value_enum,
+        value_name = "NAME",
+        default_value = "9P2000.L.sluice"
+    )]
+    dialect: DialectName,
+
+    /// How long a reply may take: a duration such as 5s, or always
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    timeout: Timeout,
+}
+
+/// Dialects by their names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DialectName {
+    #[value(name = "9P2000.L.sluice")]
+    Sluice,
+    #[value(name = "9P2000.L")]
+    Linux,
+    #[value(name = "9P2000.u")]
+    Unix,
+    #[value(name = "9P2000")]
+    Plan9,
+}
+
+impl ConnectArgs {
+    fn remotes(&self) -> Remotes {
+        let best = match self.dialect {
+            DialectName::Sluice => Dialect::Sluice,
+            DialectName::Linux => Dialect::Linux,
+            DialectName::Unix => Dialect::Unix,
+            DialectName::Plan9 => Dialect::Plan9,
+        };
+        let mut options = ConnectOptions {
+            msize: self.msize,
+            time_limit: match self.timeout {
+                Timeout::For(limit) => Some(limit),
+                Timeout::Always => None,
+            },
+            ..ConnectOptions::default()
+        };
+        let at = options.dialects.iter().position(|it| *it == best);
+        options.dialects.drain(..at.unwrap_or(0));
+        match self.user.as_deref().map(|user| (user, user.parse())) {
+            None => {}
+            Some((_, Ok(uid))) => options.uid = uid,
+            Some((name, Err(_))) => options.uname = name.as_bytes().to_vec(),
+        }
+        Remotes::new(options)
+    }
+}
+
+fn place() -> ValueParser {
+    ValueParser::new(OsStringValueParser::new().try_map(|word| Location::parse(&word)))
+}
+
+/// List directories on a 9P server.
+#[derive(Debug, Args)]
+#[command(after_help = ADDRESS_HELP)]
+pub(super) struct LsArgs {
+    /// What to list
+    #[arg(value_name = "PLACE", required = true, value_parser = place())]
+    places: Vec<Location>,
+
+    /// With permissions, links, owner, group, size and time of change
+    #[arg(short)]
+    long: bool,
+
+    /// Names that begin with a dot, too
+    #[arg(short)]
+    all: bool,
+
+    /// Directories themselves, not what is in them
+    #[arg(short = 'd')]
+    itself: bool,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl LsArgs {
+    pub(super) fn run(self) -> ExitCode {
+        let how = Listing {
+            long: self.long,
+            all: self.all,
+            itself: self.itself,
+        };
+        remote::list(&mut self.connect.remotes(), &self.places, how).status()
+    }
+}
+
+/// Write files of a 9P server to stdout.
+#[derive(Debug, Args)]
+#[command(after_help = ADDRESS_HELP)]
+pub(super) struct CatArgs {
+    /// What to write
+    #[arg(value_name = "PLACE", required = true, value_parser = place())]
+    places: Vec<Location>,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl CatArgs {
+    pub(super) fn run(self) -> ExitCode {
+        remote::cat(&mut self.connect.remotes(), &self.places).status()
+    }
+}
+
+/// Copy files to a 9P server.
+#[derive(Debug, Args)]
+#[command(after_help = ADDRESS_HELP)]
+pub(super) struct PutArgs {
+    /// Local files; - is stdin
+    #[arg(value_name = "FILE", required = true)]
+    sources: Vec<PathBuf>,
+
+    /// Where to: a directory that is there, or the name of the copy
+    #[arg(value_name = "PLACE", required = true, value_parser = place())]
+    place: Location,
+
+    /// Directories too, with all that is in them
+    #[arg(short, long)]
+    recursive: bool,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl PutArgs {
+    pub(super) fn run(self) -> ExitCode {
+        let to = PutTo {
+            place: &self.place,
+            recursive: self.recursive,
+        };
+        remote::put(&mut self.connect.remotes(), &self.sources, &to).status()
+    }
+}
+
+/// Print what a 9P server knows of files.
+#[derive(Debug, Args)]
+#[command(after_help = ADDRESS_HELP)]
+pub(super) struct StatArgs {
+    /// The files; symlinks are not followed
+    #[arg(value_name = "PLACE", required = true, value_parser = place())]
+    places: Vec<Location>,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl StatArgs {
+    pub(super) fn run(self) -> ExitCode {
+        remote::stat(&mut self.connect.remotes(), &self.places).status()
+    }
+}
+
+/// Remove files on a 9P server.
+#[derive(Debug, Args)]
+#[command(after_help = ADDRESS_HELP)]
+pub(super) struct RmArgs {
+    /// What to remove
+    #[arg(value_name = "PLACE", required = true, value_parser = place())]
+    places: Vec<Location>,
+
+    /// Directories too, with all that is in them
+    #[arg(short, long)]
+    recursive: bool,
+
+    /// What is not there is no error
+    #[arg(short, long)]
+    force: bool,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl RmArgs {
+    pub(super) fn run(self) -> ExitCode {
+        let how = Removal {
+            recursive: self.recursive,
+            force: self.force,
+        };
+        remote::remove(&mut self.connect.remotes(), &self.places, how).status()
+    }
+}
+
+/// Make directories on a 9P server.
+#[derive(Debug, Args)]
+#[command(after_help = ADDRESS_HELP)]
+pub(super) struct MkdirArgs {
+    /// What to make
+    #[arg(value_name = "PLACE", required = true, value_parser = place())]
+    places: Vec<Location>,
+
+    /// Those above, too; one that is there is no error
+    #[arg(short, long)]
+    parents: bool,
+
+    /// Permissions, in octal digits (default: 777 without the umask)
+    #[arg(short, long, value_name = "MODE", value_parser = octal)]
+    mode: Option<u32>,
+
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+impl MkdirArgs {
+    pub(super) fn run(self) -> ExitCode {
+        let mut remotes = self.connect.remotes();
+        remote::make_dirs(&mut remotes, &self.places, self.parents, self.mode).status()
+    }
+}
+
+fn octal(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok();
+    mode.filter(|mode| *mode <= 0o7777 && !text.starts_with('+'))
+        .ok_or_else(|| "write octal digits such as 755".to_owned())
+}

@@ -1,0 +1,50 @@
+//! `sluice cat`.
+
+use super::{Location, Outcome, Remotes, failed, progress, written};
+use crate::failure::Failure;
+use sluice_client::{File, OpenFlags};
+use std::io::{self, BufRead, IsTerminal, Write};
+
+/// Writes files to stdout, one after the other.
+pub(crate) fn cat(remotes: &mut Remotes, places: &[Location]) -> Outcome {
+    let mut outcome = Outcome::default();
+    for place in places {
+        outcome.note(cat_one(remotes, place));
+    }
+    outcome
+}
+
+fn cat_one(remotes: &mut Remotes, place: &Location) -> Result<(), Failure> {
+    let client = remotes.client(place)?;
+    let opened = client.open(&place.path, OpenFlags::READ);
+    let file = opened.map_err(|error| failed("open", &place.to_string(), &error))?;
+    copy_out(&file, place)
+}
+
+/// The received bytes go out as they are.
+fn copy_out(file: &File, place: &Location) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let total = file.metadata().ok().map(|attr| attr.size);
+    let bar = match out.is_terminal() {
+        true => indicatif::ProgressBar::hidden(),
+        false => progress::bar(total.filter(|size| *size > 0), &place.to_string()),
+    };
+    let mut reader = file.reader(0);
+    loop {
+        let bytes = reader.fill_buf().map_err(|error| {
+            let why = crate::failure::system_words(&error);
+            Failure::new(format!("cannot read '{place}': {why}"))
+        })?;
+        if bytes.is_empty() {
+            break;
+        }
+        let len = bytes.len();
+        if let Err(error) = out.write_all(bytes) {
+            return written(Err(error));
+        }
+        reader.consume(len);
+        bar.inc(len as u64);
+    }
+    bar.finish_and_clear();
+    written(out.flush())
+}

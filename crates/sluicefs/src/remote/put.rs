@@ -1,0 +1,211 @@
+//! `sluice put`.
+
+use super::{Location, Outcome, Remotes, failed, progress, umask};
+use crate::failure::Failure;
+use crate::logging::say;
+use indicatif::ProgressBar;
+use sluice_client::{Client, Errno, OpenFlags};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Stands for stdin.
+const STDIN: &str = "-";
+
+/// Read at a time.
+const PIECE: usize = 1 << 20;
+
+/// Where things are put.
+pub(crate) struct PutTo<'a> {
+    pub(crate) place: &'a Location,
+    /// Directories too, with all that is in them.
+    pub(crate) recursive: bool,
+}
+
+/// Copies local files to the server: into a directory that is there, or else to
+/// the name that is given, which a single file takes over.
+pub(crate) fn put(remotes: &mut Remotes, sources: &[PathBuf], to: &PutTo<'_>) -> Outcome {
+    let mut outcome = Outcome::default();
+    let client = match remotes.client(to.place) {
+        Ok(client) => client,
+        Err(failure) => {
+            outcome.note(Err(failure));
+            return outcome;
+        }
+    };
+    let is_dir = client
+        .metadata(&to.place.path)
+        .is_ok_and(|attr| attr.mode.is_dir());
+    if !is_dir && (sources.len() > 1 || to.place.is_dir_by_name()) {
+        let failure = Failure::new(format!("'{}' is no directory on the server", to.place));
+        outcome.note(Err(failure.advise("make it with sluice mkdir")));
+        return outcome;
+    }
+    let mut copy = Copy {
+        client: &client,
+        place: to.place,
+        recursive: to.recursive,
+        umask: umask(),
+        buf: Vec::new(),
+        bar: ProgressBar::hidden(),
+        skipped: false,
+    };
+    for source in sources {
+        outcome.note(copy.one(source, is_dir));
+    }
+    outcome.has_failed |= copy.skipped;
+    outcome
+}
+
+struct Copy<'a> {
+    client: &'a Client,
+    place: &'a Location,
+    recursive: bool,
+    umask: u32,
+    buf: Vec<u8>,
+    bar: ProgressBar,
+    /// Something was left out.
+    skipped: bool,
+}
+
+impl Copy<'_> {
+    fn one(&mut self, source: &Path, into_dir: bool) -> Result<(), Failure> {
+        if source == Path::new(STDIN) {
+            if into_dir {
+                let what = format!("stdin has no name to get in '{}'", self.place);
+                return Err(Failure::new(what).advise("write the name of the file behind it"));
+            }
+            self.bar = progress::bar(None, STDIN);
+            let to = self.place.path.clone();
+            return self.content(&mut io::stdin().lock(), source, &to, 0o666);
+        }
+        let cannot = |error: io::Error| Failure::from_io("read", source, &error);
+        // A symlink that is named is followed, as cp does.
+        let about = fs::metadata(source).map_err(cannot)?;
+        let to = match (into_dir, source.file_name()) {
+            (false, _) => self.place.path.clone(),
+            (true, Some(name)) => self.place.path.join(name),
+            (true, None) => {
+                let full = fs::canonicalize(source).map_err(cannot)?;
+                self.place.path.join(full.file_name().unwrap_or_default())
+            }
+        };
+        match about.is_dir() {
+            false => {
+                self.bar = progress::bar(Some(about.len()), &source.to_string_lossy());
+                let done = self.file(source, &to);
+                self.bar.finish_and_clear();
+                done
+            }
+            true if self.recursive => {
+                self.bar = progress::bar(None, &source.to_string_lossy());
+                let done = self.tree(source, &to);
+                self.bar.finish_and_clear();
+                done
+            }
+            true => Err(
+                Failure::new(format!("'{}' is a directory", source.display()))
+                    .advise("-r takes directories"),
+            ),
+        }
+    }
+
+    /// A directory and all that is in it.
+    fn tree(&mut self, source: &Path, to: &Path) -> Result<(), Failure> {
+        let mut left = vec![(source.to_owned(), to.to_owned())];
+        while let Some((source, to)) = left.pop() {
+            let cannot = |error: io::Error| Failure::from_io("read", &source, &error);
+            let about = fs::symlink_metadata(&source).map_err(cannot)?;
+            let kind = about.file_type();
+            if kind.is_dir() {
+                self.dir(&to, about.permissions().mode())?;
+                for entry in fs::read_dir(&source).map_err(cannot)? {
+                    let name = entry.map_err(cannot)?.file_name();
+                    left.push((source.join(&name), to.join(&name)));
+                }
+            } else if kind.is_file() {
+                self.file(&source, &to)?;
+            } else if kind.is_symlink() {
+                let target = fs::read_link(&source).map_err(cannot)?;
+                self.link(&target, &to)?;
+            } else {
+                self.skipped = true;
+                say(format_args!(
+                    "left out '{}': neither file, directory nor symlink",
+                    source.display()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn dir(&self, to: &Path, mode: u32) -> Result<(), Failure> {
+        // What goes into it must be allowed to.
+        let mode = (mode & 0o7777 & !self.umask) | 0o300;
+        match self.client.create_dir(to, mode) {
+            Err(error) if error.errno() == Errno::EEXIST => Ok(()),
+            other => other.map_err(|error| self.cannot("make", to, &error)),
+        }
+    }
+
+    fn link(&self, target: &Path, to: &Path) -> Result<(), Failure> {
+        let mut made = self.client.symlink(target, to);
+        if made
+            .as_ref()
+            .is_err_and(|error| error.errno() == Errno::EEXIST)
+        {
+            // Another link is replaced, as a file would be.
+            made = self
+                .client
+                .remove_file(to)
+                .and_then(|()| self.client.symlink(target, to));
+        }
+        made.map_err(|error| self.cannot("make", to, &error))
+    }
+
+    fn file(&mut self, source: &Path, to: &Path) -> Result<(), Failure> {
+        let cannot = |error: io::Error| Failure::from_io("read", source, &error);
+        let mut file = File::open(source).map_err(cannot)?;
+        let mode = file.metadata().map_err(cannot)?.permissions().mode();
+        self.content(&mut file, source, to, mode & 0o777)
+    }
+
+    fn content(
+        &mut self,
+        from: &mut dyn Read,
+        source: &Path,
+        to: &Path,
+        mode: u32,
+    ) -> Result<(), Failure> {
+        let mut buf = std::mem::take(&mut self.buf);
+        buf.resize(PIECE, 0);
+        let cannot = |error| self.cannot("write", to, &error);
+        let flags = OpenFlags::WRITE | OpenFlags::TRUNCATE;
+        let made = self.client.create(to, flags, mode & !self.umask);
+        let file = made.map_err(cannot)?;
+        let mut writer = file.writer(0);
+        loop {
+            let len = match from.read(&mut buf) {
+                Ok(0) => break,
+                Ok(len) => len,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(Failure::from_io("read", source, &error)),
+            };
+            let piece = buf.get(..len).unwrap_or_default();
+            writer.write_all(piece).map_err(|error| {
+                let why = crate::failure::system_words(&error);
+                Failure::new(format!("cannot write '{}': {why}", self.place.at(to)))
+            })?;
+            self.bar.inc(len as u64);
+        }
+        writer.finish().map_err(cannot)?;
+        file.close().map_err(cannot)?;
+        self.buf = buf;
+        Ok(())
+    }
+
+    fn cannot(&self, verb: &str, to: &Path, error: &sluice_client::Error) -> Failure {
+        failed(verb, &self.place.at(to).to_string(), error)
+    }
+}

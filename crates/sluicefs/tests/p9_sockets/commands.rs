@@ -1,0 +1,241 @@
+//! `sluice ls`, `cat`, `put`, `stat`, `rm` and `mkdir`, against a real server.
+
+use crate::common::{run, sluice, status_and_line, text};
+use crate::server::{Server, pattern};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::process::{Output, Stdio};
+
+const DIALECTS: [&str; 4] = ["9P2000.L.sluice", "9P2000.L", "9P2000.u", "9P2000"];
+
+impl Server {
+    /// A file of the share as commands name it.
+    fn place(&self, path: &str) -> String {
+        format!("unix:{}:{path}", text(&self.socket()))
+    }
+}
+
+/// What it wrote to stdout; it said nothing else, and went well.
+#[track_caller]
+fn out(output: Output) -> Vec<u8> {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(said, "");
+    assert_eq!(output.status.code(), Some(0));
+    output.stdout
+}
+
+#[track_caller]
+fn lines(output: Output) -> Vec<String> {
+    let text = String::from_utf8(out(output)).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn files_come_and_go_whole_in_every_dialect() {
+    let server = Server::start(&[]);
+    let local = tempfile::tempdir().unwrap();
+    for (size, dialect) in [0, 1, 100_000, 5_000_000].into_iter().zip(DIALECTS) {
+        let bytes = pattern(size);
+        let source = local.path().join("source");
+        fs::write(&source, &bytes).unwrap();
+        fs::set_permissions(&source, fs::Permissions::from_mode(0o640)).unwrap();
+        let name = format!("copy{size}");
+        let place = server.place(&name);
+        out(run(&["put", "--dialect", dialect, text(&source), &place]));
+        let copy = server.share().join(&name);
+        assert!(fs::read(&copy).unwrap() == bytes, "{dialect}");
+        assert_eq!(fs::metadata(&copy).unwrap().mode() & 0o777, 0o640);
+        let back = out(run(&["cat", "--dialect", dialect, &place, &place]));
+        assert!(back == bytes.repeat(2), "{dialect}");
+        // Over what is there, and into a directory.
+        fs::write(&source, "short").unwrap();
+        out(run(&["put", "--dialect", dialect, text(&source), &place]));
+        assert_eq!(fs::read(&copy).unwrap(), b"short");
+        out(run(&[
+            "put",
+            "--dialect",
+            dialect,
+            text(&source),
+            &server.place("/"),
+        ]));
+        assert_eq!(fs::read(server.share().join("source")).unwrap(), b"short");
+    }
+    server.stop();
+}
+
+#[test]
+fn stdin_is_put_and_a_closed_stdout_is_no_error() {
+    let server = Server::start(&[]);
+    let bytes = pattern(3_000_000);
+    let place = server.place("from stdin");
+    let mut put = sluice(&["put", "-", &place]);
+    let mut child = put
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&bytes).unwrap();
+    out(child.wait_with_output().unwrap());
+    assert!(fs::read(server.share().join("from stdin")).unwrap() == bytes);
+
+    let mut cat = sluice(&["cat", &place]);
+    let mut child = cat
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut start = [0; 1000];
+    child.stdout.take().unwrap().read_exact(&mut start).unwrap();
+    assert_eq!(start, bytes[..1000]);
+    out(child.wait_with_output().unwrap());
+
+    let named = run(&["put", "-", &server.place("/")]);
+    let (status, line) = status_and_line(&named);
+    assert_eq!(status, 1);
+    assert!(line.contains("stdin has no name"), "{line}");
+    server.stop();
+}
+
+#[test]
+fn trees_are_put_listed_and_removed() {
+    let server = Server::start(&[]);
+    let local = tempfile::tempdir().unwrap();
+    let tree = local.path().join("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    fs::write(tree.join("a/b/file"), "content").unwrap();
+    fs::write(tree.join(".hidden"), "").unwrap();
+    symlink("a/b", tree.join("link")).unwrap();
+    let odd = OsStr::from_bytes(b"\xff odd\n");
+    fs::write(tree.join(odd), "").unwrap();
+    let (status, line) = status_and_line(&run(&["put", text(&tree), &server.place("")]));
+    assert_eq!(status, 1);
+    assert!(
+        line.ends_with("is a directory; -r takes directories"),
+        "{line}"
+    );
+    out(run(&["put", "-r", text(&tree), &server.place("")]));
+    // And once more over it.
+    out(run(&["put", "-r", text(&tree), &server.place("")]));
+    let copy = server.share().join("tree");
+    assert_eq!(fs::read(copy.join("a/b/file")).unwrap(), b"content");
+    assert_eq!(
+        fs::read_link(copy.join("link")).unwrap().to_str(),
+        Some("a/b")
+    );
+    assert!(copy.join(odd).exists());
+
+    let listed = |more: &[&str]| out(run(&[&["ls"], more, &[&server.place("tree")]].concat()));
+    assert_eq!(listed(&[]), b"a\nlink\n\xff odd\n\n");
+    assert_eq!(listed(&["-a"]), b".hidden\na\nlink\n\xff odd\n\n");
+    for dialect in DIALECTS {
+        let arguments = ["ls", "-l", "--dialect", dialect, &server.place("tree/a/b")];
+        let lines = lines(run(&arguments));
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("-rw-"), "{lines:?}");
+        assert!(lines[0].ends_with(" file"), "{lines:?}");
+        let words: Vec<_> = lines[0].split_whitespace().collect();
+        assert_eq!(words[4], "7", "{lines:?}");
+    }
+    let link = lines(run(&["ls", "-l", &server.place("tree/link")]));
+    assert!(link[0].ends_with(" tree/link -> a/b"), "{link:?}");
+    assert_eq!(lines(run(&["ls", &server.place("tree/link")])), ["file"]);
+    let both = [server.place("tree/a"), server.place("tree/a/b")];
+    let titled = lines(run(&["ls", &both[0], &both[1]]));
+    assert_eq!(titled.len(), 5);
+    assert!(titled[0].ends_with(":tree/a:"), "{titled:?}");
+
+    let (status, line) = status_and_line(&run(&["rm", &server.place("tree")]));
+    assert_eq!(status, 1);
+    assert!(
+        line.contains("Is a directory; -r takes directories"),
+        "{line}"
+    );
+    symlink(local.path(), copy.join("outside")).unwrap();
+    out(run(&["rm", "-r", &server.place("tree")]));
+    assert!(!copy.exists());
+    assert!(tree.join("a/b/file").exists(), "a symlink was followed");
+    let gone = server.place("tree");
+    out(run(&["rm", "-f", &gone]));
+    let (status, line) = status_and_line(&run(&["rm", &gone]));
+    assert_eq!((status, line.contains("No such file")), (1, true), "{line}");
+    server.stop();
+}
+
+#[test]
+fn directories_are_made_and_files_described() {
+    let server = Server::start(&[]);
+    let place = |path| server.place(path);
+    out(run(&["mkdir", "-m", "750", &place("one"), &place("two")]));
+    assert_eq!(
+        fs::metadata(server.share().join("one")).unwrap().mode() & 0o7777,
+        0o750
+    );
+    let (status, line) = status_and_line(&run(&["mkdir", &place("one")]));
+    assert_eq!((status, line.contains("File exists")), (1, true), "{line}");
+    let (status, line) = status_and_line(&run(&["mkdir", &place("x/y/z")]));
+    assert_eq!((status, line.contains("No such file")), (1, true), "{line}");
+    out(run(&["mkdir", "-p", &place("x/y/z"), &place("one")]));
+    assert!(server.share().join("x/y/z").is_dir());
+
+    fs::write(server.share().join("one/file"), "12345").unwrap();
+    let about = fs::metadata(server.share().join("one/file")).unwrap();
+    for dialect in DIALECTS {
+        let lines = lines(run(&["stat", "--dialect", dialect, &place("/one/file")]));
+        let has = |line: &str| assert!(lines.iter().any(|it| it == line), "{line}: {lines:?}");
+        has("Path: /one/file");
+        has("Type: regular file");
+        has("Size: 5");
+        if dialect != "9P2000" {
+            has(&format!("Owner: {}", about.uid()));
+        }
+        let modified = lines.iter().any(|line| line.starts_with("Modified: 20"));
+        assert!(modified, "{lines:?}");
+    }
+    server.stop();
+}
+
+#[test]
+fn what_goes_wrong_is_one_line_and_the_rest_is_done() {
+    let server = Server::start(&[]);
+    fs::write(server.share().join("file"), "content").unwrap();
+    let output = run(&["cat", &server.place("missing"), &server.place("file")]);
+    assert_eq!(output.stdout, b"content");
+    let (status, line) = status_and_line(&output);
+    let expected = format!(
+        "sluice: cannot open '{}': No such file or directory",
+        server.place("missing")
+    );
+    assert_eq!((status, line), (1, expected));
+
+    let nobody = format!("unix:{}", text(&server.dir.path().join("nobody")));
+    let (status, line) = status_and_line(&run(&["ls", &nobody]));
+    assert_eq!(status, 1);
+    assert!(
+        line.ends_with("No such file or directory; is the server running?"),
+        "{line}"
+    );
+    let other = format!("unix:{}#other:/", text(&server.socket()));
+    let (status, line) = status_and_line(&run(&["ls", &other]));
+    assert_eq!(status, 1);
+    assert!(line.contains("#other': No such file"), "{line}");
+
+    for arguments in [
+        &["ls"][..],
+        &["ls", "/etc"],
+        &["ls", "unix::/x"],
+        &["cat", "vsock:564:/x"],
+        &["put", "file"],
+        &["put", "file", "elsewhere"],
+        &["mkdir", "-m", "9", "unix:x"],
+        &["ls", "--msize", "100", "unix:x"],
+        &["ls", "--dialect", "9P2001", "unix:x"],
+    ] {
+        let (status, line) = status_and_line(&run(arguments));
+        assert_eq!(status, 2, "{line}");
+        assert!(line.contains("--help'"), "{line}");
+    }
+    server.stop();
+}
