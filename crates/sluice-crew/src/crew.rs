@@ -1,5 +1,6 @@
 //! A crew and what its threads do.
 
+use crate::glances::Glances;
 use crate::monitor::{self, Look, Watched};
 use crate::polling::{Poller, Polling};
 use crate::post::{Post, Sight};
@@ -150,10 +151,11 @@ impl<Q: Queue> Member<Q> {
     /// Runs jobs until somebody else leads or the queue ends.
     fn lead(&mut self) {
         let mut poller = Poller::new(self.crew.config.polling);
+        let mut glances = Glances::default();
         let mut busy_since = Instant::now();
         self.wake();
         loop {
-            let found = match self.crew.queue.take(&mut self.hand) {
+            let found = match self.glance(&mut glances) {
                 Next::Nothing => {
                     let found = self.await_job(&mut poller);
                     busy_since = Instant::now();
@@ -176,6 +178,16 @@ impl<Q: Queue> Member<Q> {
                 return;
             }
         }
+    }
+
+    /// Looks once, if that is worth it.
+    fn glance(&mut self, glances: &mut Glances) -> Next<Q::Job> {
+        if Q::LOOKS_ARE_CALLS && !glances.is_due() {
+            return Next::Nothing;
+        }
+        let found = self.crew.queue.take(&mut self.hand);
+        glances.looked(matches!(found, Next::Job(_)));
+        found
     }
 
     /// Polls, then sleeps.

@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod crew;
+mod glances;
 mod monitor;
 mod polling;
 mod post;
@@ -48,6 +49,10 @@ pub trait Queue: Send + Sync + 'static {
     /// How often a leader looks for a job, while it polls, before it lets others have
     /// its processor, which is a system call.
     const LOOKS_PER_YIELD: u32 = 16;
+
+    /// Whether to look costs a system call. A leader then leaves it while it is in vain,
+    /// and sleeps, which ends at once if a job waits.
+    const LOOKS_ARE_CALLS: bool = false;
 
     /// For a thread that joins the crew; called on that thread.
     fn hand(&self) -> Self::Hand;

@@ -49,11 +49,14 @@ impl Drop for Hand {
     }
 }
 
-struct Shared(Arc<Jobs>);
+/// With `CALLS` a look is as dear as a system call.
+struct Shared<const CALLS: bool = false>(Arc<Jobs>);
 
-impl Queue for Shared {
+impl<const CALLS: bool> Queue for Shared<CALLS> {
     type Hand = Hand;
     type Job = Job;
+
+    const LOOKS_ARE_CALLS: bool = CALLS;
 
     fn hand(&self) -> Hand {
         self.0.hands.fetch_add(1, Ordering::SeqCst);
@@ -85,6 +88,10 @@ impl Queue for Shared {
 }
 
 fn start(config: CrewConfig) -> (Arc<Jobs>, Crew<Shared>) {
+    start_on(config)
+}
+
+fn start_on<const CALLS: bool>(config: CrewConfig) -> (Arc<Jobs>, Crew<Shared<CALLS>>) {
     let jobs = Arc::new(Jobs::default());
     let crew = Crew::start(Arc::new(Shared(Arc::clone(&jobs))), config).unwrap();
     (jobs, crew)
@@ -94,7 +101,7 @@ fn config() -> CrewConfig {
     CrewConfig::new("test")
 }
 
-fn finish(jobs: &Jobs, crew: Crew<Shared>) {
+fn finish<const CALLS: bool>(jobs: &Jobs, crew: Crew<Shared<CALLS>>) {
     jobs.end();
     assert!(crew.join());
     assert_eq!(jobs.hands.load(Ordering::SeqCst), 0);
@@ -222,6 +229,15 @@ fn a_panic_costs_one_thread_and_is_told() {
 /// Nothing is lost and nothing is run twice, whatever blocks and whoever polls.
 #[test]
 fn every_job_is_run_once() {
+    run_many::<false>();
+}
+
+#[test]
+fn every_job_is_run_once_where_looks_are_left_out() {
+    run_many::<true>();
+}
+
+fn run_many<const CALLS: bool>() {
     const SENDERS: usize = 3;
     const EACH: usize = 3000;
     for polling in [
@@ -229,7 +245,7 @@ fn every_job_is_run_once() {
         Polling::Auto,
         Polling::For(Duration::from_micros(20)),
     ] {
-        let (jobs, crew) = start(CrewConfig {
+        let (jobs, crew) = start_on::<CALLS>(CrewConfig {
             polling,
             linger: Duration::from_millis(1),
             ..config()

@@ -54,6 +54,7 @@ impl Queue for Requests {
 
     /// Looking is a system call itself.
     const LOOKS_PER_YIELD: u32 = 1;
+    const LOOKS_ARE_CALLS: bool = true;
 
     fn hand(&self) -> Buffers {
         Buffers {
