@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::mount::{Mount, cannot_mount};
+use common::mount::{Mount, cannot_mount, unmount};
 use common::{Daemon, run, skip, sluice, text};
 use rustix::fs::{FlockOperation, XattrFlags};
-use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -246,7 +245,7 @@ fn mount_returns_when_the_mount_is_usable_and_lives_on_in_the_background() {
     assert_eq!(fs::read(target.join("file")).unwrap(), b"content");
     assert!(is_mounted(&target));
 
-    rustix::mount::unmount(&target, UnmountFlags::NOFOLLOW).unwrap();
+    unmount(&target);
     let mut log = String::new();
     child
         .stderr

@@ -1,12 +1,14 @@
 //! `sluice mount --export` in the foreground.
 
-use super::{Daemon, skip, sluice, text};
+use super::{Daemon, PATIENCE, skip, sluice, text};
+use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use sluice_lab::request_log::RequestLog;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, Stdio};
+use std::time::Instant;
 use tempfile::TempDir;
 
 /// A directory, mounted elsewhere in the foreground.
@@ -47,7 +49,7 @@ impl Mount {
     }
 
     pub fn unmount(&self) {
-        rustix::mount::unmount(&self.target, UnmountFlags::NOFOLLOW).unwrap();
+        unmount(&self.target);
     }
 }
 
@@ -99,6 +101,19 @@ impl Counted {
         requests.retain(|opcode| !UNAWAITED.contains(&opcode.as_str()));
         requests
     }
+}
+
+/// Unmounts what nobody uses. Another test's child that starts meanwhile has all files
+/// that were open here for a moment.
+#[track_caller]
+pub fn unmount(target: &Path) {
+    let start = Instant::now();
+    let mut outcome = rustix::mount::unmount(target, UnmountFlags::NOFOLLOW);
+    while outcome == Err(Errno::BUSY) && start.elapsed() < PATIENCE {
+        std::thread::yield_now();
+        outcome = rustix::mount::unmount(target, UnmountFlags::NOFOLLOW);
+    }
+    outcome.unwrap();
 }
 
 /// Why nothing can be mounted here, if so.
