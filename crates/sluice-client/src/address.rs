@@ -82,6 +82,9 @@ impl FromStr for Address {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
+            if text.contains('/') && !text.contains(':') {
+                return format!("'{text}' is no address: write unix:{text} for a socket there");
+            }
             format!(
                 "'{text}' is no address: write unix:PATH, tcp:HOST:PORT, vsock:[CID:]PORT, \
                 fd:N or activation"

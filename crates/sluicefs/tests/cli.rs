@@ -13,7 +13,10 @@ fn a_bad_command_line_is_one_line_and_status_2() {
         (&["serv"], "'serv'"),
         (&["--fast"], "'--fast'"),
         (&["serve"], "<DIR>"),
-        (&["serve", "/"], "--virtiofs <SOCKET>"),
+        (
+            &["serve", "/"],
+            "'/' is served nowhere: give --virtiofs <SOCKET>,",
+        ),
         (&["serve", "/", "--virtiofs"], "--virtiofs <SOCKET>"),
         (&["serve", "/", "--virtiofs", "s", "--tga", "x"], "'--tga'"),
         (
@@ -49,7 +52,7 @@ fn a_bad_command_line_is_one_line_and_status_2() {
         ),
         (
             &["serve", "/", "--virtiofs", "s", "--and", "/"],
-            "--virtiofs <SOCKET>",
+            "'/' is served nowhere",
         ),
         (
             &["serve", "/", "--virtiofs", "s", "--and"],
@@ -212,6 +215,7 @@ fn a_bad_configuration_file_is_one_line_with_its_place_and_status_2() {
         ("cache = 'some'", "4:9", "'some'"),
         ("writeback = true", "1:1", "'always'"),
         ("tag", "4:4", "expected"),
+        ("[[share]]\ndir = '/tmp'", "4:1", "served nowhere"),
         (good, "4:1", "two devices on 's'"),
     ] {
         std::fs::write(&path, format!("{good}{more}")).unwrap();

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sluice_client::Address;
 use sluice_proto::p9::serve::{QidVersion, Squash};
 use sluice_proto::p9::wire::MSIZE_MIN;
+use std::os::unix::ffi::OsStrExt;
 
 /// Largest message that may be asked for, in bytes.
 const MSIZE_MAX: u32 = 16 << 20;
@@ -32,21 +33,29 @@ pub(super) struct P9Args {
     aname: Option<String>,
 
     /// As whom requests count, and who decides what they may do
-    #[arg(long, value_name = "WHO", default_value = "user", value_parser = access())]
+    #[arg(long, value_name = "WHO", default_value = "user", value_parser = access(),
+        requires = "addresses")]
     access: Access,
 
     /// Do requests as someone else: none, root (the superuser's as nobody) or
     /// all, the latter two also with :UID:GID
-    #[arg(long, value_name = "WHOSE", default_value = "none")]
+    #[arg(
+        long,
+        value_name = "WHOSE",
+        default_value = "none",
+        requires = "addresses"
+    )]
     squash: Squash,
 
     /// What clients take for the version of a file
-    #[arg(long, value_name = "WHAT", default_value = "stable", value_parser = qid_version())]
+    #[arg(long, value_name = "WHAT", default_value = "stable", value_parser = qid_version(),
+        requires = "addresses")]
     qid_version: QidVersion,
 
-    /// Largest message in bytes that a client may ask for, from 4096 on
+    /// Largest message that a client may ask for, in bytes, or with K or M
+    /// behind it; from 4K to 16M
     #[arg(long, value_name = "BYTES", default_value_t = P9Options::default().msize,
-        value_parser = clap::value_parser!(u32).range(i64::from(MSIZE_MIN)..=i64::from(MSIZE_MAX)))]
+        value_parser = parse_msize, requires = "addresses")]
     msize: u32,
 }
 
@@ -57,6 +66,12 @@ impl P9Args {
             .find(|at| self.addresses[..*at].contains(&self.addresses[*at]));
         if let Some(at) = duplicate {
             return Err(format!("{} is given twice", self.addresses[at]));
+        }
+        let named = |address: &&Address| matches!(address, Address::Unix(path) if path.as_os_str().as_bytes().contains(&b'#'));
+        if let Some(address) = self.addresses.iter().find(named) {
+            return Err(format!(
+                "{address}: clients write the name of a share behind '#'; give it with --aname"
+            ));
         }
         if self.addresses.is_empty() {
             return Ok(None);
@@ -73,6 +88,23 @@ impl P9Args {
             },
         }))
     }
+}
+
+fn parse_msize(text: &str) -> Result<u32, String> {
+    let (number, unit) = match text.strip_suffix(['K', 'k']) {
+        Some(number) => (number, 1 << 10),
+        None => match text.strip_suffix(['M', 'm']) {
+            Some(number) => (number, 1 << 20),
+            None => (text, 1),
+        },
+    };
+    let bytes = number
+        .parse()
+        .ok()
+        .and_then(|number: u32| number.checked_mul(unit));
+    bytes
+        .filter(|bytes| (MSIZE_MIN..=MSIZE_MAX).contains(bytes))
+        .ok_or_else(|| "write a size from 4K to 16M, such as 131072 or 1M".to_owned())
 }
 
 fn access() -> impl TypedValueParser<Value = Access> {
@@ -96,4 +128,26 @@ fn qid_version() -> impl TypedValueParser<Value = QidVersion> {
         PossibleValue::new("content").help("Another one whenever the content changes"),
     ])
     .try_map(|word| word.parse())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_have_a_size_with_or_without_a_unit() {
+        for (text, bytes) in [
+            ("4096", 4096),
+            ("4K", 4096),
+            ("131072", 131_072),
+            ("16m", 16 << 20),
+        ] {
+            assert_eq!(parse_msize(text), Ok(bytes), "{text}");
+        }
+        for text in [
+            "", "K", "4095", "3K", "17M", "16777217", "1G", "-1", "4194304K",
+        ] {
+            parse_msize(text).unwrap_err();
+        }
+    }
 }

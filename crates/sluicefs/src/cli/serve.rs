@@ -65,14 +65,17 @@ With QEMU (memory must be shared):
     -chardev socket,id=fs,path=SOCKET -device vhost-user-fs-pci,chardev=fs,tag=TAG
 
 9P on virtio instead, with QEMU 11.1 or later (config_size is 2 and the length of TAG):
-  -chardev socket,id=p9,path=SOCKET
-  -device vhost-user-test-device-pci,chardev=p9,virtio-id=9,num_vqs=1,vq_size=256,config_size=8
+    -chardev socket,id=p9,path=SOCKET
+    -device vhost-user-test-device-pci,chardev=p9,virtio-id=9,num_vqs=1,vq_size=256,config_size=8
 In the guest, where mount options decide what is cached:
-  mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 TAG /mnt
+    mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 TAG /mnt
 
 9P on sockets, from a Linux guest, container or host:
     mount -t 9p -o trans=tcp,port=PORT,version=9p2000.L,msize=1048576 HOST /mnt
     mount -t 9p -o trans=unix,version=9p2000.L,msize=1048576 PATH /mnt
+What 9P clients remember and where they keep locks is theirs to say, by mount options:
+--cache, --negative-timeout, --locks, --allow-mmap, --allow-direct-io,
+--no-announce-submounts, --no-readdirplus and --security-label are about virtio-fs.
 
 Several shares in one process:
     sluice serve /srv/code --virtiofs /run/code.sock --tag code \\
@@ -129,7 +132,7 @@ pub(crate) struct ShareEntry {
 
     /// Serve virtio-fs to a virtual machine monitor that connects to this
     /// unix socket; a stale socket file is replaced
-    #[arg(long, value_name = "SOCKET", required_unless_present_any = ["virtio_9p", "addresses"])]
+    #[arg(long, value_name = "SOCKET")]
     virtiofs: Option<PathBuf>,
 
     /// Serve 9P on virtio to a virtual machine monitor that connects to this
@@ -237,13 +240,16 @@ impl ShareEntry {
     /// The definitions let a share be incomplete only beside --config.
     pub(crate) fn share(&self) -> Result<ServedShare, String> {
         let (devices, p9) = (self.devices(), self.p9.share()?);
-        let is_somewhere = !devices.is_empty() || p9.is_some();
-        let Some(dir) = self.dir.as_ref().filter(|_| is_somewhere) else {
-            return Err(
-                "a share needs <DIR> and --virtiofs or --virtio-9p <SOCKET>, or --9p <ADDRESS>"
-                    .to_owned(),
-            );
+        let Some(dir) = &self.dir else {
+            return Err("a share needs <DIR>".to_owned());
         };
+        if devices.is_empty() && p9.is_none() {
+            let dir = dir.display();
+            return Err(format!(
+                "'{dir}' is served nowhere: give --virtiofs <SOCKET>, --virtio-9p <SOCKET> or \
+                --9p <ADDRESS>"
+            ));
+        }
         Ok(ServedShare {
             dir: dir.clone(),
             devices,

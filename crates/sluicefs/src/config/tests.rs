@@ -85,8 +85,8 @@ fn what_is_wrong_has_a_place() {
         ("[[shares]]", "f:4:3: unknown key 'shares'"),
         ("[other]", "f:4:2: unknown key 'other'"),
         (
-            "[[share]]\ndir = '/b'",
-            "f:4:1: a key is missing: 'virtiofs'",
+            "[[share]]\nvirtiofs = '/t'",
+            "f:4:1: a key is missing: 'dir'",
         ),
     ] {
         let error = parse(&format!("{SHARE}{more}")).unwrap_err();

@@ -147,14 +147,32 @@ fn a_guest_may_come_by_vsock() {
 #[test]
 fn what_makes_no_sense_is_one_line_and_status_2() {
     for (arguments, why) in [
-        (&["--9p", "/run/socket"][..], "is no address"),
+        (&["--9p", "/run/socket"][..], "write unix:/run/socket"),
+        (&["--9p", "socket"], "is no address"),
+        (&["--9p", "unix:s#a"], "give it with --aname"),
         (&["--9p", "unix:s", "--9p", "unix:s"], "given twice"),
         (&["--9p", "unix:s", "--squash", "some"], "neither none"),
-        (&["--9p", "unix:s", "--msize", "100"], "100"),
+        (&["--9p", "unix:s", "--msize", "100"], "from 4K to 16M"),
+        (&["--9p", "unix:s", "--msize", "1T"], "such as 131072 or 1M"),
+        (&["--virtio-9p", "s", "--squash=all"], "--9p"),
+        (&[], "served nowhere"),
         (&["--virtiofs", "s", "--aname", "x"], "--9p"),
         (
             &["--9p", "unix:s", "--and", "/", "--9p", "unix:s"],
-            "give --aname",
+            "an --aname of its own",
+        ),
+        (
+            &[
+                "--9p",
+                "unix:s",
+                "--aname=a",
+                "--and",
+                "/tmp",
+                "--9p",
+                "unix:s",
+                "--aname=a",
+            ],
+            "an --aname of its own",
         ),
         (
             &[

@@ -61,6 +61,38 @@ fn shares_on_one_address_are_told_apart_by_name() {
 }
 
 /// A file for its owner alone, and a directory for all.
+/// As one that may be changed, and as one that may not.
+#[test]
+fn a_directory_may_have_two_names() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("file"), "").unwrap();
+    let socket = dir.path().join("socket");
+    let share = text(dir.path());
+    let address = format!("unix:{}", text(&socket));
+    let here = [share, "--9p", &address, "--aname"];
+    let arguments = [
+        &["serve"],
+        &here[..],
+        &["rw", "--and"],
+        &here,
+        &["ro", "--read-only"],
+    ];
+    let (_daemon, _) = started(&mut sluice(&arguments.concat()), 2);
+    let mut peer = Peer::unix(&socket);
+    peer.version(8192);
+    for (fid, aname, expected) in [
+        (0, &b"rw"[..], Ok(())),
+        (10, b"ro", Err(EROFS)),
+        (20, share.as_bytes(), Ok(())), // the first that goes by it
+    ] {
+        peer.attach(fid, 0, aname).unwrap();
+        peer.walk(fid, fid + 1, &[b"file"]).unwrap();
+        let (fid, flags) = (fid + 1, LopenFlags::RDWR);
+        let answer = peer.call(&Request::Lopen { fid, flags });
+        assert_eq!(answer.result().map(drop), expected, "{aname:?}");
+    }
+}
+
 fn share_of_several() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let share = dir.path().join("share");

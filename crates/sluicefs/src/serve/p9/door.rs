@@ -94,6 +94,8 @@ fn cannot(address: &Address, error: &io::Error) -> Failure {
     ));
     match error.kind() {
         io::ErrorKind::AddrInUse => failure.advise("stop what does, or choose another port"),
+        io::ErrorKind::AddrNotAvailable => failure.advise("give an address of this machine"),
+        io::ErrorKind::PermissionDenied => failure.advise("choose a port from 1024 on, or be root"),
         _ => failure,
     }
 }

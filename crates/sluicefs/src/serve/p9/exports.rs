@@ -9,7 +9,7 @@ pub(super) struct Exports(Vec<Export>);
 
 /// One of them.
 pub(super) struct Export {
-    /// Names that it goes by.
+    /// Names that it goes by; the first is its own, others may be so, too.
     pub(super) names: Vec<Vec<u8>>,
     pub(super) service: Arc<dyn FileService>,
 }
@@ -21,10 +21,9 @@ impl Exports {
     }
 
     fn find(&self, name: &[u8]) -> Option<&Export> {
-        let named = self
-            .0
-            .iter()
-            .find(|export| export.names.iter().any(|known| known == name));
+        let own = |export: &&Export| export.names.first().is_some_and(|own| own == name);
+        let any = |export: &&Export| export.names.iter().any(|known| known == name);
+        let named = self.0.iter().find(own).or(self.0.iter().find(any));
         match name {
             b"" | b"/" => named.or(self.0.first()),
             _ => named,

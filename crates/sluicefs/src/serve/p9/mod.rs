@@ -138,9 +138,9 @@ pub(super) fn check_addresses(shares: &[ServedShare]) -> Result<(), String> {
                 .iter()
                 .find(|at| theirs.addresses.contains(at));
             let Some(address) = shared else { continue };
-            if names(share).iter().any(|name| names(other).contains(name)) {
+            if names(share).first() == names(other).first() {
                 return Err(format!(
-                    "two shares of the same name on {address}: give --aname"
+                    "two shares of the same name on {address}: give each an --aname of its own"
                 ));
             }
             if mine.options != theirs.options {
@@ -154,7 +154,7 @@ pub(super) fn check_addresses(shares: &[ServedShare]) -> Result<(), String> {
     Ok(())
 }
 
-/// By what names a share is attached to.
+/// By what names a share is attached to; the first is its own.
 fn names(share: &ServedShare) -> Vec<Vec<u8>> {
     let aname = share.p9.as_ref().and_then(|p9| p9.aname.as_ref());
     let path = share.dir.as_os_str();
