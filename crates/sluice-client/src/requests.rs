@@ -312,3 +312,82 @@ fn one_line(text: &[u8]) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     String::from_utf8_lossy(text).chars().map(shown).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_proto::p9::wire::{Payload, encode_reply};
+
+    fn requests() -> Requests<()> {
+        Requests::new(Dialect::Linux, 8192, 4, 1024)
+    }
+
+    fn rread(tag: u16, len: usize) -> Vec<u8> {
+        let mut buf = vec![0; 64];
+        let data = Payload { len };
+        let end = encode_reply(tag, &Reply::Read { data }, Dialect::Linux, &mut buf).unwrap();
+        buf.truncate(end);
+        buf
+    }
+
+    #[test]
+    fn a_tag_is_used_again_only_when_its_reply_was_taken() {
+        let mut requests = requests();
+        let tags: Vec<_> =
+            std::iter::from_fn(|| requests.begin(Type::Clunk, Want::Message, ())).collect();
+        assert_eq!(tags, [0, 1, 2, 3]);
+        let answer = [7, 0, 0, 0, 121, 2, 0];
+        requests.arrives(&Header::peek(&answer).unwrap()).unwrap();
+        requests.finish(2, &answer, 0, Vec::new());
+        assert!(!requests.has_room(1));
+        let again = requests.arrives(&Header::peek(&answer).unwrap());
+        assert_eq!(again.unwrap_err(), Lost::Violation(Violation::Tag(2)));
+        assert!(requests.take(2).unwrap().is_ok());
+        assert!(requests.take(2).is_none());
+        assert_eq!(requests.begin(Type::Clunk, Want::Message, ()), Some(2));
+    }
+
+    #[test]
+    fn what_is_given_up_goes_nowhere_and_its_fid_is_free_when_it_came() {
+        let mut requests = requests();
+        let read = requests.begin(Type::Read, Want::InPlace(4096), ()).unwrap();
+        let clunk = requests
+            .begin(Type::Clunk, Want::Nothing(Some(9)), ())
+            .unwrap();
+        assert!(requests.expects_payload());
+        requests.abandon(read);
+        assert!(!requests.expects_payload() && !requests.is_in_place(read));
+        let message = rread(read, 4096);
+        let incoming = requests.arrives(&Header::peek(&message).unwrap()).unwrap();
+        assert_eq!((incoming.prefix_len, incoming.payload_len), (11, 4096));
+        assert!(matches!(incoming.place, Place::Nowhere));
+        assert_eq!(
+            requests.finish(read, &message, 4096, Vec::new()),
+            (None, None)
+        );
+        let mut message = vec![7, 0, 0, 0, 121];
+        message.extend(clunk.to_le_bytes());
+        assert_eq!(
+            requests.finish(clunk, &message, 0, Vec::new()),
+            (None, Some(9))
+        );
+        assert!(requests.has_room(4));
+    }
+
+    #[test]
+    fn an_owned_buffer_comes_back_with_its_answer() {
+        let mut requests = requests();
+        let tag = requests
+            .begin(Type::Read, Want::Owned(vec![7; 2000]), ())
+            .unwrap();
+        let message = rread(tag, 1500);
+        let incoming = requests.arrives(&Header::peek(&message).unwrap()).unwrap();
+        let Place::Owned(buf) = incoming.place else {
+            panic!("it has a place");
+        };
+        requests.finish(tag, &message, 1500, buf);
+        let answer = requests.take(tag).unwrap().unwrap();
+        assert_eq!((answer.payload_len, answer.data.len()), (1500, 2000));
+        assert!(!requests.expects_payload());
+    }
+}

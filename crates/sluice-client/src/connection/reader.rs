@@ -5,7 +5,7 @@ use super::{Connection, Counters};
 use crate::error::{Lost, Violation};
 use crate::requests::{Incoming, Place};
 use arrayvec::ArrayVec;
-use sluice_proto::p9::wire::{HEADER_LEN, Header};
+use sluice_proto::p9::wire::{HEADER_LEN, Header, REPLY_PAYLOAD_AT};
 use std::io::{self, ErrorKind, IoSliceMut};
 
 /// What is received at a time while no large payload is awaited: several usual
@@ -146,9 +146,10 @@ impl Connection {
             if have >= len {
                 return Ok(true);
             }
-            // What follows may be a payload that has its place elsewhere.
+            // What follows may be a payload that has its place elsewhere. It does
+            // not begin sooner than this, also behind a shorter message.
             let want = match self.lock().requests.expects_payload() {
-                true => len - have,
+                true => len.max(REPLY_PAYLOAD_AT) - have,
                 false => (len - have).max(GULP),
             };
             reader.buf.drain(..reader.used);

@@ -50,17 +50,17 @@ fn threads_share_a_connection_and_each_gets_its_own() {
 #[test]
 fn a_stream_that_waits_does_not_stop_others() {
     let client = threaded(&ConnectOptions {
-        msize: 1 << 20,
+        msize: 256 << 10,
         window: 16,
         ..options()
     });
-    let data = pattern(40 << 20);
+    let data = pattern(10 << 20);
     let file = client.create("big", BOTH, 0o644).unwrap();
     file.write_all_at(&data, 0).unwrap();
     let mut reader = file.reader(0);
     // So that a whole window is under way.
     let mut seen = 0;
-    while seen < (16 << 20) {
+    while seen < (4 << 20) {
         let len = reader.fill_buf().unwrap().len();
         reader.consume(len);
         seen += len;
