@@ -9,7 +9,9 @@
 //! - [`mounted`]: system calls on FUSE mounts of `sluice mount` and libfuse's
 //!   examples;
 //! - [`guest`]: system calls and programs in a user-mode Linux guest, on
-//!   `sluice serve`, virtiofsd and the [`null`] server.
+//!   `sluice serve`, virtiofsd and the [`null`] server;
+//! - [`qemu`]: system calls in a guest under QEMU, on 9P mounts over virtio of
+//!   `sluice serve` and of QEMU's own server.
 //!
 //! [`contest`] says how: interleaved short bursts, medians and spreads, and the
 //! same server under two names to show what a difference is worth.
@@ -25,6 +27,7 @@ pub mod null;
 pub mod p9;
 pub mod priority;
 pub mod programs;
+pub mod qemu;
 pub mod raw;
 pub mod report;
 pub mod server;

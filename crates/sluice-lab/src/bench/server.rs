@@ -131,6 +131,11 @@ impl CpuClock {
         }
     }
 
+    /// Of nothing: what is measured has no process of its own.
+    pub fn none() -> Self {
+        CpuClock { pid: 0 }
+    }
+
     /// Time used so far by the threads that live: exact while they sleep.
     /// `None` where the kernel does not keep the account, or the process is
     /// gone.

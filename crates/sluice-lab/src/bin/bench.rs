@@ -14,7 +14,7 @@ use sluice_lab::bench::priority::Priority;
 use sluice_lab::bench::programs::Programs;
 use sluice_lab::bench::raw::{Poll, RawOptions};
 use sluice_lab::bench::report::Table;
-use sluice_lab::bench::{guest, interrupt, mounted, null, p9, priority, raw};
+use sluice_lab::bench::{guest, interrupt, mounted, null, p9, priority, qemu, raw};
 use sluice_virtio::driver::WaitMode;
 use sluicefs::Address;
 use std::path::{Path, PathBuf};
@@ -97,6 +97,9 @@ enum What {
     /// Work in user-mode Linux guests: sluice serve, virtiofsd and a server
     /// that answers from memory
     Guest,
+    /// Work in a guest under QEMU on 9P mounts over virtio: sluice serve and
+    /// QEMU's own server
+    Qemu,
     /// Be the server that answers from memory
     #[command(hide = true)]
     NullServer {
@@ -120,6 +123,9 @@ enum What {
     /// Be the part that runs in a guest
     #[command(hide = true)]
     InGuest { tag: String, own: String },
+    /// Be the part that runs in a guest under QEMU
+    #[command(hide = true)]
+    InQemu,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -167,6 +173,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
             return raw::serve_stalling(socket, share);
         }
         Some(What::InGuest { tag, own }) => return guest::obey(tag, own),
+        Some(What::InQemu) => return qemu::obey(),
         _ => {}
     }
     interrupt::watch()?;
@@ -207,6 +214,10 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     if cli.wants(&What::Guest) {
         let extent = cli.guest_extent();
         take(guest::run(&programs, &place, &processors, &extent)?)?;
+    }
+    if cli.wants(&What::Qemu) {
+        let extent = cli.extent(GUEST_ROUNDS, Placement::Free);
+        take(Vec::from_iter(qemu::run(&programs, &place, &extent)?))?;
     }
     match &cli.json {
         Some(path) => write_json(path, &environment, &tables),

@@ -100,7 +100,8 @@ macro_rules! go_wrong {
             ) -> Result<usize> {
                 self.meet("read", ctx)?;
                 let mut sink = CutSink::new(sink, self.plan.transfers());
-                self.inner.read(ctx, node, handle, offset, len, &mut sink)
+                let count = self.inner.read(ctx, node, handle, offset, len, &mut sink)?;
+                self.plan.check_read().map(|()| count)
             }
 
             fn write(

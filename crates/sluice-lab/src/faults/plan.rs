@@ -2,7 +2,7 @@
 
 use super::transfer::Transfers;
 use sluice_vfs::{Errno, Result};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ pub struct Plan {
     rules: Mutex<Vec<Rule>>,
     transfers: Mutex<Transfers>,
     delay: Mutex<Option<Delay>>,
+    loses_reads: AtomicBool,
     nth: Mutex<Option<Nth>>,
     pub(super) sessions: AtomicUsize,
 }
@@ -108,6 +109,11 @@ impl Plan {
         *lock(&self.transfers) = transfers;
     }
 
+    /// From now on reads fail with `EIO` after everything was read, or no more.
+    pub fn lose_reads(&self, are_lost: bool) {
+        self.loses_reads.store(are_lost, Ordering::SeqCst);
+    }
+
     /// Sessions that there are.
     pub fn sessions(&self) -> usize {
         self.sessions.load(Ordering::SeqCst)
@@ -120,6 +126,14 @@ impl Plan {
 
     pub(super) fn transfers(&self) -> Transfers {
         *lock(&self.transfers)
+    }
+
+    /// What the plan has for a read that has been made.
+    pub(super) fn check_read(&self) -> Result<()> {
+        match self.loses_reads.load(Ordering::SeqCst) {
+            true => Err(Errno::EIO),
+            false => Ok(()),
+        }
     }
 
     /// What the plan has for a call that is about to be made.

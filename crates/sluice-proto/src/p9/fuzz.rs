@@ -47,18 +47,9 @@ pub fn fuzz_message(data: &[u8]) {
 /// the connection ends, none may be left waiting.
 pub fn fuzz_session(service: Arc<dyn FileService>, data: &[u8]) {
     let peer = Loopback::new(service, config);
-    let (first, mut rest) = data.split_at(data.len().min(1));
-    let dialect = match first {
-        [0] => Dialect::Plan9,
-        [1] => Dialect::Unix,
-        [3] => Dialect::Sluice,
-        _ => Dialect::Linux,
-    };
+    let (dialect, messages) = messages(data);
     let mut sent = begin(&peer, dialect);
-    let mut tag = 2;
-    while let Some(step) = Step::take(&mut rest) {
-        tag += u16::from(!step.has(Step::HAS_LAST_TAG));
-        let message = step.message(tag);
+    for message in messages {
         let prefix_len = Header::peek(&message).map_or(message.len(), |head| head.prefix_len());
         let (prefix, payload) = message.split_at(prefix_len.min(message.len()));
         match peer.send_bytes(prefix, payload) {
@@ -73,6 +64,25 @@ pub fn fuzz_session(service: Arc<dyn FileService>, data: &[u8]) {
             check_reply(tag.as_deref(), &reply);
         }
     }
+}
+
+/// The dialect and the messages that [`fuzz_session`] takes `data` for, for other
+/// transports.
+pub fn messages(data: &[u8]) -> (Dialect, impl Iterator<Item = Vec<u8>> + '_) {
+    let (first, mut rest) = data.split_at(data.len().min(1));
+    let dialect = match first {
+        [0] => Dialect::Plan9,
+        [1] => Dialect::Unix,
+        [3] => Dialect::Sluice,
+        _ => Dialect::Linux,
+    };
+    let mut tag = 2_u16;
+    let messages = std::iter::from_fn(move || {
+        let step = Step::take(&mut rest)?;
+        tag = tag.wrapping_add(u16::from(!step.has(Step::HAS_LAST_TAG)));
+        Some(step.message(tag))
+    });
+    (dialect, messages)
 }
 
 /// Tversion, and a Tattach of fid 0.

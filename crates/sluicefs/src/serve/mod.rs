@@ -6,6 +6,7 @@
 //! signals. `socket` and `pid_file` are what others find, `virtio` are the
 //! devices, `p9` is 9P on sockets, `listening` what a process listens on.
 
+mod copied;
 mod listening;
 mod p9;
 mod pid_file;
@@ -17,8 +18,9 @@ use crate::isolation::{self, Entered, IsolationOptions, Notify, SharePlace};
 use crate::logging;
 use crate::share::{self, SharePolicy};
 use crate::signals::{EndSignals, OnEndSignal};
+pub use copied::copied_bytes;
 use listening::{Service, Sockets};
-pub use p9::{Access, P9Options, P9Share, copied_bytes};
+pub use p9::{Access, P9Options, P9Share};
 use pid_file::PidFile;
 use sluice_crew::Polling;
 use sluice_proto::fuse;

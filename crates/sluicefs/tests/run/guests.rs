@@ -2,7 +2,10 @@
 
 use super::common::{Daemon, skip};
 use super::lab::{cache, guest, small_root, uml};
-use sluicefs::sandbox::{Guest, GuestError, GuestShare, GuestStdio, MachineKind, ShareSource};
+use sluicefs::sandbox::{
+    Guest, GuestError, GuestShare, GuestStdio, MachineKind, ShareSource, Virtio9pServer,
+};
+use sluicefs::share::SharePolicy;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -368,6 +371,36 @@ fn start_printing(guest: &Guest, output: io::PipeWriter) -> sluicefs::sandbox::R
             stderr: Box::new(io::stderr()),
         })
         .unwrap()
+}
+
+#[test]
+fn user_mode_linux_refuses_9p_on_virtio_in_one_line() {
+    let Some(guest) = uml("exit 0") else { return };
+    let dir = tempdir().unwrap();
+    let dir = dir.path().to_owned();
+    let policy = SharePolicy::default();
+    for (server, words) in [
+        (
+            Virtio9pServer::Directory {
+                dir: dir.clone(),
+                policy,
+            },
+            "has no module 9pnet_virtio",
+        ),
+        (Virtio9pServer::Qemu { dir }, "choose --machine=qemu"),
+    ] {
+        let mut guest = guest.clone();
+        guest.shares.push(GuestShare {
+            source: ShareSource::Virtio9p {
+                server,
+                options: "cache=none".to_owned(),
+            },
+            at: "/share".into(),
+            read_only: false,
+        });
+        let error = guest.output("").unwrap_err().to_string();
+        assert!(error.contains(words) && !error.contains('\n'), "{error}");
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn carry_out(place: &Place, order: &str) -> Result<String, BenchError> {
 }
 
 /// What the host reads out of an answer to `run`.
-pub(super) fn parse_done(answer: &str) -> Result<Measured, BenchError> {
+pub(in crate::bench) fn parse_done(answer: &str) -> Result<Measured, BenchError> {
     let numbers = answer
         .strip_prefix("done ")
         .and_then(|rest| rest.split_once(' '));

@@ -14,6 +14,7 @@ use super::machine::Processors;
 use super::programs::Programs;
 use super::report::Table;
 pub use agent::obey;
+pub(super) use agent::parse_done;
 use device::{Program, ServedGuest, Trust};
 use fixture::GuestFixture;
 use std::fs;

@@ -28,11 +28,11 @@ pub(super) struct Place {
 
 /// What came out.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Measured {
+pub(in crate::bench) struct Measured {
     /// How many operations it was.
-    pub(super) operations: u64,
+    pub(in crate::bench) operations: u64,
     /// Nanoseconds that one took.
-    pub(super) ns: f64,
+    pub(in crate::bench) ns: f64,
 }
 
 /// Something to do: first what is not measured.

@@ -2,24 +2,16 @@
 
 use super::buffer::{Buffer, Bytes};
 use super::connection::Connection;
+use crate::serve::copied;
 use rustix::io::ReadWriteFlags;
 use sluice_proto::p9::serve::{Exchange, Parked};
 use sluice_vfs::{Errno, ReadSink, Result, WriteFlags, WriteSource};
 use std::io::IoSlice;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Most parts of a payload that one system call writes.
 const PARTS_MAX: usize = 16;
-
-static COPIED: AtomicU64 = AtomicU64::new(0);
-
-/// How many bytes of payloads this process has copied between buffers of its
-/// own: directories and attribute values are, the content of files is not.
-pub fn copied_bytes() -> u64 {
-    COPIED.load(Ordering::Relaxed)
-}
 
 /// The request's payload is in buffers that only the kernel wrote to, and so is
 /// the reply's if it is a file's content.
@@ -134,7 +126,7 @@ impl WriteSource for Source {
             head.copy_from_slice(part.get(..head.len()).unwrap_or_default());
             rest = tail;
         }
-        COPIED.fetch_add(buf.len() as u64, Ordering::Relaxed);
+        copied::count(buf.len());
         self.advance(buf.len());
         Ok(())
     }
@@ -156,7 +148,7 @@ impl Sink {
             let size = end.max(buffer.len() * 2).min(self.limit);
             let mut larger = Buffer::new(size.max(end));
             let taken = self.len;
-            COPIED.fetch_add(taken as u64, Ordering::Relaxed);
+            copied::count(taken);
             larger[..taken].copy_from_slice(&buffer[..taken]);
             *buffer = larger;
         }
@@ -181,7 +173,7 @@ impl ReadSink for Sink {
             return Err(Errno::EMSGSIZE);
         }
         self.room(bytes.len()).copy_from_slice(bytes);
-        COPIED.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        copied::count(bytes.len());
         self.len += bytes.len();
         Ok(())
     }

@@ -28,7 +28,6 @@ use crate::failure::{Failure, system_words};
 use crate::share::SharePolicy;
 pub(super) use door::Entrance;
 use door::{Door, Terms};
-pub use exchange::copied_bytes;
 use exports::{Export, Exports};
 use hub::Hub;
 use sluice_client::Address;

@@ -1,6 +1,7 @@
 //! The two ends of a request on a virtqueue: what the guest sent, and room for
 //! the reply.
 
+use crate::serve::copied;
 use sluice_vfs::{Errno, ReadSink, Result, WriteFlags, WriteSource};
 use sluice_virtio::queue::Chain;
 use std::os::fd::BorrowedFd;
@@ -80,6 +81,7 @@ impl WriteSource for ChainEnds {
         let mut reader = self.chain.reader();
         reader.skip(self.taken);
         reader.read_exact(buf).map_err(|_| Errno::EMSGSIZE)?;
+        copied::count(buf.len());
         self.taken += buf.len();
         Ok(())
     }
@@ -107,6 +109,7 @@ impl ReadSink for ChainEnds {
         let mut writer = self.chain.writer();
         writer.skip(self.filled);
         writer.write_all(bytes).map_err(|_| Errno::EMSGSIZE)?;
+        copied::count(bytes.len());
         self.filled += bytes.len();
         self.touched = self.filled;
         Ok(())
