@@ -5,7 +5,7 @@ use super::{Tree, odd};
 use crate::error::{Error, Result};
 use crate::requests::Answer;
 use crate::translate;
-use sluice_proto::p9::wire::{Counted, GetattrMask, QidType, Reply, Request, Stat};
+use sluice_proto::p9::wire::{Counted, GetattrMask, QidType, Reply, Request, Stat, Trailing};
 use sluice_vfs::{Attr, Errno, SetAttr, StatFs, WALK_MAX};
 
 /// What is asked for, always: it is one call for the server.
@@ -147,7 +147,7 @@ impl Tree {
         let request = match self.is_linux() {
             true => Request::Fsync {
                 fid,
-                datasync: data_only.into(),
+                datasync: Trailing(Some(data_only.into())),
             },
             // All at "leave it" asks for this (stat(5)).
             false => Request::Wstat {

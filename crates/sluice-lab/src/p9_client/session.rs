@@ -4,7 +4,9 @@ use super::client::P9Client;
 use super::translate;
 use super::transport::P9Transport;
 use crate::conformance::not_expressible;
-use sluice_proto::p9::wire::{Getlock, LockArgs, LockFlags, Payload, Reply, Request, Str};
+use sluice_proto::p9::wire::{
+    Getlock, LockArgs, LockFlags, Payload, Reply, Request, Str, Trailing,
+};
 use sluice_vfs::{
     Access, AttrMask, Backing, BackingId, CopyRange, CreateArgs, Created, Ctx, Device, DirSink,
     DirWant, Entry, Errno, FallocateMode, FileIoctl, FileIoctlReply, FileType, HandleId, Lock,
@@ -478,7 +480,7 @@ impl<T: P9Transport> Session for P9Client<T> {
         data_only: bool,
     ) -> Result<()> {
         let fid = self.file_of(node, handle)?;
-        let datasync = data_only.into();
+        let datasync = Trailing(Some(data_only.into()));
         self.call(&Request::Fsync { fid, datasync }).map(drop)
     }
 

@@ -234,9 +234,15 @@ fn files(seen: &mut Seen) {
     );
     let fsync = Request::Fsync {
         fid: 1,
-        datasync: 1,
+        datasync: Trailing(Some(1)),
     };
     seen.request(L, fsync, "0f000000 32 1122 | Tfsync\n 01000000 01000000");
+    // As hugelgupf/p9 sends it.
+    let fsync = Request::Fsync {
+        fid: 1,
+        datasync: Trailing(None),
+    };
+    seen.request(L, fsync, "0b000000 32 1122 | Tfsync\n 01000000");
     let lock = Request::Lock {
         fid: 1,
         args: LockArgs {

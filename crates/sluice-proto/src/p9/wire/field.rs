@@ -90,6 +90,25 @@ impl<'a, T: Field<'a> + Default> Field<'a> for Extended<T> {
     }
 }
 
+/// A number at a message's end that some leave out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trailing(pub Option<u32>);
+
+impl<'a> Field<'a> for Trailing {
+    const MIN_LEN: usize = 0;
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        match reader.main.is_empty() {
+            true => Ok(Trailing(None)),
+            false => u32::decode(reader).map(|number| Trailing(Some(number))),
+        }
+    }
+
+    fn encode(&self, writer: &mut Writer<'_>) -> Result<(), BufferTooSmall> {
+        self.0.map_or(Ok(()), |number| number.encode(writer))
+    }
+}
+
 /// A user or group by number. None of all stands for "by name only".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnixId(pub u32);

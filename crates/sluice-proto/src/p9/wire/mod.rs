@@ -22,7 +22,7 @@ mod table;
 pub use crate::codec::{BufferTooSmall, Malformed};
 pub use dialect::Dialect;
 pub use dirent::{DIRENT_MAX, Dirent, Dirents, dirent_len, encode_dirent};
-pub use field::{Extended, Names, Payload, Str, UnixId};
+pub use field::{Extended, Names, Payload, Str, Trailing, UnixId};
 pub use flags::{GetattrMask, LockFlags, LopenFlags, OpenMode, Perm, QidType, SetattrMask};
 pub use lock::{Getlock, LockArgs};
 pub use message::{

@@ -1,7 +1,7 @@
 //! The table of messages, from which requests and replies are generated.
 
 use super::dialect::Dialect;
-use super::field::{Extended, Field, Names, Payload, Reader, Str, UnixId, Writer};
+use super::field::{Extended, Field, Names, Payload, Reader, Str, Trailing, UnixId, Writer};
 use super::flags::{GetattrMask, LopenFlags, OpenMode, Perm};
 use super::lock::{Getlock, LockArgs};
 use super::qid::{Qid, Qids};
@@ -178,7 +178,7 @@ messages! {
     /// Lists a directory.
     Readdir = 40 in linux { fid: u32, offset: u64, count: u32 } => { entries: Payload };
     /// Brings a file to the disk.
-    Fsync = 50 in linux { fid: u32, datasync: u32 } => {};
+    Fsync = 50 in linux { fid: u32, datasync: Trailing } => {};
     /// Takes or gives up a lock.
     Lock = 52 in linux { fid: u32, args: LockArgs<'a> } => { status: u8 };
     /// Finds a lock that is in the way.

@@ -6,7 +6,7 @@ use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
 use crate::p9::serve::exchange::Exchange;
 use crate::p9::serve::fids::{Fid, FidState, XattrWrite};
-use crate::p9::wire::{Payload, Reply};
+use crate::p9::wire::{Payload, Reply, Trailing};
 use sluice_vfs::{Errno, ReadSink, Result, WriteArgs, WriteSource};
 use std::sync::PoisonError;
 
@@ -59,13 +59,17 @@ pub(in super::super) fn write(
 pub(in super::super) fn fsync(
     call: &Call<'_>,
     fid: u32,
-    datasync: u32,
+    datasync: Trailing,
     answer: &mut Answer,
 ) -> Result<()> {
     let fid = call.fid(fid)?;
     let handle = Some(fid.require_open()?.handle);
-    fid.session()
-        .fsync(&fid.ctx(), fid.node.node, handle, datasync != 0)?;
+    fid.session().fsync(
+        &fid.ctx(),
+        fid.node.node,
+        handle,
+        datasync.0.is_some_and(|flag| flag != 0),
+    )?;
     answer.set(&Reply::Fsync {})
 }
 
