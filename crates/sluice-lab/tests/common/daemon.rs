@@ -2,7 +2,6 @@
 
 use sluice_lab::request_log::RequestLog;
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -11,7 +10,7 @@ use std::thread::JoinHandle;
 /// What it serves to.
 enum Front<'a> {
     VirtioFs(&'a Path),
-    P9(&'a TcpListener),
+    P9(OwnedFd),
 }
 
 /// A running `sluice serve`; dropping it ends it.
@@ -32,8 +31,8 @@ impl Daemon {
     }
 
     /// Serves `dir` over 9P to whoever connects to `listener`.
-    pub fn serve_9p(dir: &Path, listener: &TcpListener, options: &[&str]) -> Daemon {
-        let (daemon, stderr) = Daemon::start(dir, Front::P9(listener), options, "error");
+    pub fn serve_9p(dir: &Path, listener: impl Into<OwnedFd>, options: &[&str]) -> Daemon {
+        let (daemon, stderr) = Daemon::start(dir, Front::P9(listener.into()), options, "error");
         daemon.listening(stderr)
     }
 
@@ -69,7 +68,6 @@ impl Daemon {
                 socket.to_owned()
             }
             Front::P9(listener) => {
-                let listener = OwnedFd::from(listener.try_clone().unwrap());
                 command.args(["--9p", "fd:0"]).stdin(listener);
                 PathBuf::new()
             }

@@ -32,7 +32,11 @@ impl Scene {
     /// A tree that Sluice serves; `None` where there can be no guest.
     pub(crate) fn with_sluice(options: &[&str]) -> Option<Scene> {
         let (dir, wire) = prepare()?;
-        let server = Daemon::serve_9p(&dir.path().join("tree"), &wire.listeners[0], options);
+        let server = Daemon::serve_9p(
+            &dir.path().join("tree"),
+            wire.listeners[0].try_clone().unwrap(),
+            options,
+        );
         Some(Scene {
             dir,
             wire,
