@@ -52,6 +52,8 @@ Environment:
 Examples:
     sluice run --share . -- ls -l
     sluice serve /srv/code --virtiofs /run/code.sock
+    sluice serve /srv/code --9p tcp:localhost:5640
+    sluice ls tcp:localhost:5640:/
     sluice mount --export /srv/code /mnt";
 
 #[derive(Debug, Subcommand)]

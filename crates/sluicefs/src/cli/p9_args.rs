@@ -90,7 +90,8 @@ impl P9Args {
     }
 }
 
-fn parse_msize(text: &str) -> Result<u32, String> {
+/// From 4 KiB to 16 MiB, in bytes or with a unit.
+pub(super) fn parse_msize(text: &str) -> Result<u32, String> {
     let (number, unit) = match text.strip_suffix(['K', 'k']) {
         Some(number) => (number, 1 << 10),
         None => match text.strip_suffix(['M', 'm']) {

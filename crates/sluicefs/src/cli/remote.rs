@@ -1,5 +1,6 @@
 //! `sluice ls`, `cat`, `put`, `stat`, `rm` and `mkdir`.
 
+use super::p9_args::parse_msize;
 use crate::remote::{self, Listing, Location, PutTo, Remotes, Removal};
 use crate::timeout::Timeout;
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
@@ -9,15 +10,19 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 const ADDRESS_HELP: &str = "\
-A place is ADDRESS[#ANAME]:PATH, where ADDRESS is one of
+Places:
+  A place is ADDRESS[#ANAME]:PATH, where ADDRESS is one of
   unix:PATH        a unix socket (whose path has no colon in it)
   tcp:HOST:PORT    an IPv6 address stands in brackets
   vsock:CID:PORT   CID 2 is the host of a virtual machine
   fd:N             a connected socket that this process was started with
-and ANAME says which of the server's exports. PATH begins at the export's root; symlinks that begin \
-with a slash begin there, too.
+  and ANAME says which of the server's exports. PATH begins at the export's root;
+  symlinks that begin with a slash begin there, too.
 
-Example: sluice ls -l unix:/run/code.sock:/src";
+Examples:
+    sluice ls -l unix:/run/code.sock:/src
+    sluice cat tcp:localhost:5640#code:/README.md
+    sluice put -r build tcp:localhost:5640:/srv";
 
 /// How to reach a server.
 #[derive(Debug, Args)]
@@ -26,9 +31,8 @@ struct ConnectArgs {
     #[arg(long, value_name = "USER")]
     user: Option<String>,
 
-    /// Largest message in bytes
-    #[arg(long, value_name = "BYTES", default_value = "1048576")]
-    #[arg(value_parser = clap::value_parser!(u32).range(4096..=(64 << 20)))]
+    /// Largest message, in bytes, or with K or M behind it; from 4K to 16M
+    #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = parse_msize)]
     msize: u32,
 
     /// The best dialect to offer; the server may speak a lesser one
