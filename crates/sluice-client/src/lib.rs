@@ -36,6 +36,7 @@
 //! | `connection` | one stream for many threads: who reads, who sends, who waits |
 //! | `requests`, `version`, `fids` | the protocol's state: tags and what may answer them, the dialect, numbers of fids; no I/O |
 //! | `transport` | sockets |
+//! | `translate` | neutral words to wire words and back |
 #![forbid(unsafe_code)]
 
 mod address;
@@ -50,7 +51,7 @@ mod options;
 mod path;
 mod requests;
 mod stream;
-mod translate;
+pub mod translate;
 mod transport;
 mod version;
 

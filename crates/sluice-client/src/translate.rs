@@ -1,4 +1,4 @@
-//! Neutral words to wire words and back.
+//! Neutral words to wire words and back, as a client needs them.
 
 use crate::error::{Result, Violation};
 use sluice_proto::p9::wire::{
@@ -27,7 +27,7 @@ const VALID: [(GetattrMask, AttrMask); 12] = [
 ];
 
 /// Attributes out of an Rgetattr.
-pub(crate) fn attr(attr: &WireAttr) -> Attr {
+pub fn attr(attr: &WireAttr) -> Attr {
     let time = |sec: u64, nsec: u64| Timestamp {
         sec: sec.cast_signed(),
         nsec: u32::try_from(nsec).unwrap_or(0).min(999_999_999),
@@ -140,7 +140,7 @@ pub(crate) fn kind_of(qid: &Qid) -> FileType {
 }
 
 /// Changes of attributes.
-pub(crate) fn setattr(changes: &SetAttr) -> WireSetAttr {
+pub fn setattr(changes: &SetAttr) -> WireSetAttr {
     let mut out = WireSetAttr {
         mode: changes.perm.unwrap_or(0),
         uid: changes.uid.unwrap_or(0),
@@ -199,7 +199,7 @@ pub(crate) fn wstat(changes: &SetAttr, is_dir: bool, dialect: Dialect) -> Stat<'
 }
 
 /// Flags of Tlopen and Tlcreate.
-pub(crate) fn lopen_flags(flags: OpenFlags) -> LopenFlags {
+pub fn lopen_flags(flags: OpenFlags) -> LopenFlags {
     let is_read = flags.intersects(OpenFlags::READ | OpenFlags::EXEC);
     let mut out = match (is_read, flags.contains(OpenFlags::WRITE)) {
         (true, true) => LopenFlags::RDWR,
@@ -237,7 +237,7 @@ pub(crate) fn open_mode(flags: OpenFlags, dialect: Dialect) -> OpenMode {
 }
 
 /// Figures of a file system.
-pub(crate) fn statfs(figures: &WireStatFs) -> StatFs {
+pub fn statfs(figures: &WireStatFs) -> StatFs {
     StatFs {
         fs_type: figures.fs_type,
         bsize: figures.bsize,
@@ -253,7 +253,7 @@ pub(crate) fn statfs(figures: &WireStatFs) -> StatFs {
 }
 
 /// Kind of a lock.
-pub(crate) fn lock_kind(kind: LockKind) -> u8 {
+pub fn lock_kind(kind: LockKind) -> u8 {
     match kind {
         LockKind::Read => LockArgs::READ,
         LockKind::Write => LockArgs::WRITE,
@@ -262,7 +262,7 @@ pub(crate) fn lock_kind(kind: LockKind) -> u8 {
 }
 
 /// Length of a range.
-pub(crate) fn lock_length(range: LockRange) -> u64 {
+pub fn lock_length(range: LockRange) -> u64 {
     match range.end {
         LockRange::EOF => 0,
         end => end.wrapping_sub(range.start).wrapping_add(1),
@@ -270,7 +270,10 @@ pub(crate) fn lock_length(range: LockRange) -> u64 {
 }
 
 /// A lock that is in the way, out of an Rgetlock.
-pub(crate) fn held_lock(lock: &Getlock<'_>) -> Result<Option<Lock>> {
+///
+/// # Errors
+/// A kind that no lock has.
+pub fn held_lock(lock: &Getlock<'_>) -> Result<Option<Lock>> {
     let kind = match lock.kind {
         LockArgs::READ => LockKind::Read,
         LockArgs::WRITE => LockKind::Write,
