@@ -26,6 +26,7 @@ pub mod raw_guest;
 pub mod request_log;
 pub mod wire;
 
+mod daemon;
 mod own_mounts;
 mod ring;
 mod waits;

@@ -1,16 +1,14 @@
 //! A virtio device, asked through its virtqueues by a driver in this process:
 //! what carries FUSE and 9P messages has in common.
 
+use crate::daemon::{Daemon, RunningDaemon};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
-use rustix::process::{Pid, Signal, kill_process};
 use sluice_vfs::FileService;
 use sluice_virtio::driver::{Driver, DriverError, DriverQueue, Options, Token};
 use sluicefs::serve::{DeviceOptions, Serving, Tag};
 use std::collections::{HashMap, VecDeque};
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
@@ -31,35 +29,10 @@ pub(crate) struct Queues {
 /// Why there is no device.
 pub(crate) type NoDevice = Box<dyn std::error::Error>;
 
-/// `sluice serve` as a process.
-#[derive(Clone, Debug)]
-pub(crate) struct Daemon {
-    pub(crate) program: PathBuf,
-    pub(crate) share: PathBuf,
-    /// The option that names a device's socket.
-    pub(crate) device: &'static str,
-    pub(crate) options: Vec<String>,
-}
-
 /// What a driver talks to; it ends when this is dropped.
 enum Device {
     Here(#[expect(dead_code, reason = "serves until dropped")] Serving),
-    Process(Child),
-}
-
-impl Drop for Device {
-    /// A process must end as if it had been asked to, not by what it did.
-    fn drop(&mut self) {
-        let Device::Process(process) = self else {
-            return;
-        };
-        let pid = Pid::from_child(process);
-        kill_process(pid, Signal::TERM).expect("it was not waited for");
-        let status = process.wait().expect("it is a child");
-        if !status.success() && !thread::panicking() {
-            panic!("sluice serve ended with {status}");
-        }
-    }
+    Process(#[expect(dead_code, reason = "serves until dropped")] RunningDaemon),
 }
 
 /// A device, its driver, and the thread that works the rings.
@@ -91,30 +64,7 @@ impl RingPeer {
     pub(crate) fn of_process(daemon: &Daemon, queues: Queues) -> Result<RingPeer, NoDevice> {
         let dir = tempfile::tempdir()?;
         let socket = dir.path().join("socket");
-        let mut process = Command::new(&daemon.program)
-            .arg("serve")
-            .arg(&daemon.share)
-            .arg(daemon.device)
-            .arg(&socket)
-            .args(&daemon.options)
-            .env("RUST_LOG", "warn")
-            .env_remove("NOTIFY_SOCKET")
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()?;
-        let mut stderr = BufReader::new(process.stderr.take().ok_or("no pipe")?);
-        let device = Device::Process(process);
-        let mut said = String::new();
-        stderr.read_line(&mut said)?;
-        if !said.starts_with("sluice: serving ") {
-            return Err(said.into());
-        }
-        thread::spawn(move || {
-            stderr
-                .lines()
-                .map_while(|line| line.ok())
-                .for_each(|line| eprintln!("{line}"))
-        });
+        let device = Device::Process(daemon.start(&socket)?);
         RingPeer::over(device, &socket, dir, queues)
     }
 

@@ -1,7 +1,8 @@
 //! A virtio-fs device, asked through its virtqueues by a driver in this process.
 
 use super::transport::{Connector, Done, FuseTransport, Message};
-use crate::ring::{Daemon, Job, NoDevice, Queues, Request, RingPeer};
+use crate::daemon::Daemon;
+use crate::ring::{Job, NoDevice, Queues, Request, RingPeer};
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_proto::fuse::wire::{
     Dialect, GetattrIn, Operation, OutHeader, ROOT_ID, Reply, RequestHead, encode_request,
@@ -50,7 +51,7 @@ impl DaemonConnector {
         DaemonConnector(Daemon {
             program,
             share,
-            device: "--virtiofs",
+            place: "--virtiofs",
             options,
         })
     }

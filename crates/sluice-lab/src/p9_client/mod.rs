@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `transport` | what carries messages; servers in this process |
 //! | `ring` | a virtqueue of a virtio-9p device |
+//! | `socket` | a server on a unix socket |
 //! | `client` | Tversion and Tattach, one request at a time |
 //! | `nodes` | node ids for qids, and a fid of each for every user |
 //! | `session` | operations to requests, replies to results |
@@ -21,12 +22,14 @@ mod listing;
 mod nodes;
 mod ring;
 mod session;
+mod socket;
 mod translate;
 mod transport;
 mod values;
 
 pub use client::P9Client;
 pub use ring::{DaemonConnector, RingConnector};
+pub use socket::SocketConnector;
 pub use transport::{Connector, Done, InProcessConnector, Message, P9Transport};
 
 use sluice_vfs::{AttachOptions, Attached, FileService, Result};

@@ -28,16 +28,24 @@ impl Owner {
     }
 }
 
+/// A file, as Linux tells it from others: by the path and the version of its qid,
+/// since a path may be another file's later.
+type File = (u64, u32);
+
+fn file(qid: &Qid) -> File {
+    (qid.path, qid.version)
+}
+
 /// The nodes that are known.
 #[derive(Default)]
 pub(super) struct Nodes {
     by_id: HashMap<NodeId, Known>,
-    by_path: HashMap<u64, NodeId>,
+    by_file: HashMap<File, NodeId>,
     last_slot: u32,
 }
 
 struct Known {
-    path: u64,
+    file: File,
     place: Option<(NodeId, Vec<u8>)>,
     fids: HashMap<Owner, u32>,
     refs: u64,
@@ -70,9 +78,9 @@ impl<T: P9Transport> P9Client<T> {
     fn keep_fid(&self, node: NodeId, owner: &Owner, fid: u32, qid: &Qid) -> Result<u32> {
         let mut nodes = self.lock_nodes();
         if node == NodeId::ROOT && !nodes.by_id.contains_key(&node) {
-            nodes.by_path.insert(qid.path, node);
+            nodes.by_file.insert(file(qid), node);
             let root = Known {
-                path: qid.path,
+                file: file(qid),
                 place: None,
                 fids: HashMap::new(),
                 refs: 1,
@@ -80,7 +88,7 @@ impl<T: P9Transport> P9Client<T> {
             nodes.by_id.insert(node, root);
         }
         let is_same = match nodes.by_id.get_mut(&node) {
-            Some(known) if known.path == qid.path => {
+            Some(known) if known.file == file(qid) => {
                 known.fids.insert(owner.clone(), fid);
                 true
             }
@@ -126,17 +134,17 @@ impl<T: P9Transport> P9Client<T> {
     ) -> Result<NodeId> {
         let owner = Owner::new(caller);
         let mut nodes = self.lock_nodes();
-        let node = match nodes.by_path.get(&qid.path) {
+        let node = match nodes.by_file.get(&file(qid)) {
             Some(node) => *node,
             None => {
                 nodes.last_slot += 1;
                 let node = NodeId::new(nodes.last_slot, 1);
-                nodes.by_path.insert(qid.path, node);
+                nodes.by_file.insert(file(qid), node);
                 node
             }
         };
         let known = nodes.by_id.entry(node).or_insert_with(|| Known {
-            path: qid.path,
+            file: file(qid),
             place: None,
             fids: HashMap::new(),
             refs: 0,
@@ -179,7 +187,7 @@ impl<T: P9Transport> P9Client<T> {
         }
         let gone = nodes.by_id.remove(&node);
         if let Some(known) = &gone {
-            nodes.by_path.remove(&known.path);
+            nodes.by_file.remove(&known.file);
         }
         drop(nodes);
         for fid in gone.into_iter().flat_map(|known| known.fids.into_values()) {

@@ -1,10 +1,11 @@
 //! A virtio-9p device, asked through its virtqueue by a driver in this process, in
 //! buffers like those of Linux (`net/9p/trans_virtio.c`).
 
-use super::transport::{Connector, Done, Message, P9Transport};
-use crate::ring::{Daemon, Job, NoDevice, Queues, Request, RingPeer};
+use super::transport::{Connector, Done, Message, P9Transport, probe};
+use crate::daemon::Daemon;
+use crate::ring::{Job, NoDevice, Queues, Request, RingPeer};
 use sluice_proto::p9::serve::ServeOptions;
-use sluice_proto::p9::wire::{self, Dialect, REPLY_PAYLOAD_AT, encode_request};
+use sluice_proto::p9::wire::REPLY_PAYLOAD_AT;
 use sluice_vfs::{AttachOptions, Caller, FileService, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +50,7 @@ impl DaemonConnector {
         DaemonConnector(Daemon {
             program,
             share,
-            device: "--virtio-9p",
+            place: "--virtio-9p",
             options,
         })
     }
@@ -86,20 +87,9 @@ impl P9Transport for Ring {
     fn exchange_later(&self, message: Message<'_>, done: Done) {
         let request = request(&message);
         self.0.send(Job { request, done });
-        // What is not known is flushed at once.
-        let flush = wire::Request::Flush { oldtag: PROBE_TAG };
-        let mut prefix = [0; 16];
-        let len = encode_request(PROBE_TAG, &flush, Dialect::Linux, &mut prefix);
-        let len = len.expect("a Tflush is short");
-        self.exchange(Message {
-            prefix: &prefix[..len],
-            payload: &[],
-        });
+        probe(self);
     }
 }
-
-/// No other request has it: clients count up from 0.
-const PROBE_TAG: u16 = u16::MAX - 1;
 
 /// Room for every reply without a payload.
 const REPLY_ROOM: u32 = 32 * 1024;

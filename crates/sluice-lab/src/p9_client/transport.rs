@@ -2,6 +2,7 @@
 
 use sluice_proto::p9::loopback::{Loopback, Ticket};
 use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions, ServerConfig, User, Users};
+use sluice_proto::p9::wire::{Dialect, Request, encode_request};
 use sluice_vfs::{AttachOptions, Caller, FileService, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +32,23 @@ pub trait P9Transport: Send + Sync {
     /// Sends a request that may have to wait. If it could be served at once,
     /// `done` has run when this returns; else it runs later, on any thread.
     fn exchange_later(&self, message: Message<'_>, done: Done);
+}
+
+/// No other request has it: clients count up from 0.
+const PROBE_TAG: u16 = u16::MAX - 1;
+
+/// Sends a request that is answered at once, after what came before it, and waits
+/// for that.
+pub(super) fn probe(transport: &impl P9Transport) {
+    // What is not known is flushed at once.
+    let flush = Request::Flush { oldtag: PROBE_TAG };
+    let mut prefix = [0; 16];
+    let len = encode_request(PROBE_TAG, &flush, Dialect::Linux, &mut prefix);
+    let len = len.expect("a Tflush is short");
+    transport.exchange(Message {
+        prefix: &prefix[..len],
+        payload: &[],
+    });
 }
 
 /// Makes connections.

@@ -1,6 +1,6 @@
 //! Options about 9P.
 
-use crate::serve::{Access, P9Options, P9Share};
+use crate::serve::{Access, P9Options, P9Share, ZeroCopy};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use sluice_client::Address;
@@ -57,6 +57,11 @@ pub(super) struct P9Args {
     #[arg(long, value_name = "BYTES", default_value_t = P9Options::default().msize,
         value_parser = parse_msize, requires = "addresses")]
     msize: u32,
+
+    /// Reads of so many bytes or more send pages of the file as they are; auto is
+    /// 65536
+    #[arg(long, value_name = "auto|never|BYTES", default_value = "auto")]
+    zero_copy: ZeroCopy,
 }
 
 impl P9Args {
@@ -85,6 +90,7 @@ impl P9Args {
                 squash: self.squash,
                 qid_version: self.qid_version,
                 msize: self.msize,
+                zero_copy: self.zero_copy,
             },
         }))
     }

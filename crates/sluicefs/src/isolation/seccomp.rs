@@ -86,6 +86,7 @@ const DATA: &[i64] = &[
     nr::SYS_pwritev2,
     nr::SYS_lseek,
     nr::SYS_copy_file_range,
+    nr::SYS_splice,
     nr::SYS_fallocate,
     nr::SYS_ftruncate,
     nr::SYS_fsync,

@@ -91,7 +91,7 @@ impl Sockets {
                 let _ = ends.send(End::Nobody);
             }
         };
-        let p9 = p9::Serving::start(self.p9, services, users, on_last)?;
+        let p9 = p9::Serving::start_all(self.p9, services, users, on_last)?;
         let p9 = Some(p9);
         Ok(AllServing { devices, p9 })
     }

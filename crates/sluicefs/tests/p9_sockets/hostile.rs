@@ -107,3 +107,135 @@ fn a_peer_that_does_not_read_hurts_itself_only() {
     drop(gluttons);
     others_are_well(server);
 }
+
+const EINVAL: u32 = 22;
+
+#[test]
+fn tags_and_fids_that_are_in_use_are_not_given_again() {
+    let server = Server::start(&[]);
+    let mut peer = server.peer();
+    peer.create(1, b"file").unwrap();
+    assert_eq!(peer.walk(0, 1, &[]), Err(9), "EBADF");
+    assert!(peer.attach(0, 0, b"").is_err());
+    // Two of one tag come together: the second while the first is under way, or
+    // after it was answered. Either is well, and then the server goes on.
+    let read = Request::Read {
+        fid: 1,
+        offset: 0,
+        count: 10,
+    };
+    let twice = crate::peer::encoded(3, &read, Dialect::Linux).repeat(2);
+    peer.socket.write_all(&twice).unwrap();
+    assert_eq!(peer.receive().tag(), 3);
+    drop(peer);
+
+    let mut peer = server.stranger();
+    let (msize, version) = (100, Str(b"9P2000.L"));
+    peer.send(NOTAG, &Request::Version { msize, version }, &[]);
+    assert!(peer.receive().result().is_err(), "an msize for nothing");
+    let (msize, version) = (8192, Str(b"9P1999"));
+    peer.dialect = Dialect::Plan9;
+    peer.send(NOTAG, &Request::Version { msize, version }, &[]);
+    match peer.receive().get() {
+        Reply::Version { version, .. } => assert_eq!(version.0, b"unknown"),
+        other => panic!("{other:?}"),
+    }
+    others_are_well(server);
+}
+
+#[test]
+fn names_do_not_lead_out() {
+    let server = Server::start(&[]);
+    let share = server.share();
+    std::fs::write(server.dir.path().join("outside"), "secret").unwrap();
+    std::os::unix::fs::symlink("../outside", share.join("link")).unwrap();
+    std::os::unix::fs::symlink("..", share.join("up")).unwrap();
+    let mut peer = server.peer();
+    for name in [&b"../outside"[..], b"a/b", b"/", b"", b"x\0y"] {
+        assert!(peer.walk(0, 1, &[name]).is_err(), "{name:?}");
+        assert_eq!(peer.create(2, name), Err(EINVAL), "{name:?}");
+        let _ = peer.call(&Request::Clunk { fid: 2 });
+    }
+    // The top is its own parent.
+    peer.walk(0, 3, &[b"..", b"..", b"link"]).unwrap();
+    assert!(peer.walk(0, 4, &[b"up", b"outside"]).unwrap_or(0) < 2);
+    let (fid, flags) = (3, LopenFlags::empty());
+    let followed = peer.call(&Request::Lopen { fid, flags });
+    assert!(followed.result().is_err(), "a symlink is not followed");
+    others_are_well(server);
+}
+
+#[test]
+fn pipes_and_devices_are_not_opened() {
+    if !rustix::process::geteuid().is_root() {
+        return crate::common::skip("making devices needs root");
+    }
+    let server = Server::start(&[]);
+    let make = |name: &str, kind, device| {
+        let path = server.share().join(name);
+        let mode = rustix::fs::Mode::from_raw_mode(0o666);
+        rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, device).unwrap();
+    };
+    make("pipe", rustix::fs::FileType::Fifo, 0);
+    make(
+        "zero",
+        rustix::fs::FileType::CharacterDevice,
+        rustix::fs::makedev(1, 5),
+    );
+    let mut peer = server.peer();
+    for (fid, name) in [(1, &b"pipe"[..]), (2, b"zero")] {
+        assert!(peer.open(fid, name, LopenFlags::empty()).is_err());
+        assert!(peer.read(fid, 0, 10).is_err());
+    }
+    others_are_well(server);
+}
+
+/// A directory that becomes a symlink and back while a peer goes through it.
+#[test]
+fn a_directory_that_is_swapped_for_a_symlink_does_not_lead_out() {
+    let server = Server::start(&[]);
+    let share = server.share();
+    let outside = server.dir.path().join("outside");
+    std::fs::create_dir(&outside).unwrap();
+    std::fs::write(outside.join("file"), "secret").unwrap();
+    std::fs::create_dir(share.join("real")).unwrap();
+    std::fs::write(share.join("real/file"), "inside").unwrap();
+    std::os::unix::fs::symlink("../outside", share.join("link")).unwrap();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let flags = rustix::fs::RenameFlags::EXCHANGE;
+            let cwd = rustix::fs::CWD;
+            let (real, link) = (share.join("real"), share.join("link"));
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                rustix::fs::renameat_with(cwd, &real, cwd, &link, flags).unwrap();
+            }
+        });
+        let mut peer = server.peer();
+        let mut found = 0;
+        for round in 0..2000 {
+            let fid = 10 + round;
+            if peer.walk(0, fid, &[b"real", b"file"]) == Ok(2) {
+                let flags = LopenFlags::empty();
+                if peer.call(&Request::Lopen { fid, flags }).result().is_ok() {
+                    assert_eq!(peer.read(fid, 0, 100).unwrap(), b"inside");
+                    found += 1;
+                }
+            }
+            let made = format!("made{round}");
+            if peer.walk(0, 5, &[b"real"]) == Ok(1) {
+                let _ = peer.call(&Request::Mkdir {
+                    dfid: 5,
+                    name: Str(made.as_bytes()),
+                    mode: 0o755,
+                    gid: 0,
+                });
+                peer.call(&Request::Clunk { fid: 5 }).get();
+            }
+        }
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(found > 0, "the file is found now and then");
+    });
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);
+    others_are_well(server);
+}

@@ -4,6 +4,7 @@
 mod common;
 
 mod addresses;
+mod blocked;
 mod commands;
 mod exports;
 mod hostile;

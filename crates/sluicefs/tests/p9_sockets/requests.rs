@@ -6,7 +6,12 @@ use std::fs;
 
 #[test]
 fn content_comes_and_goes_in_all_sizes() {
-    let server = Server::start(&[]);
+    for zero_copy in ["auto", "never", "1"] {
+        whole_content(Server::start(&["--zero-copy", zero_copy]));
+    }
+}
+
+fn whole_content(server: Server) {
     let bytes = write_pattern(&server.share().join("file"), 3_000_000);
     let mut peer = server.peer();
     peer.open(1, b"file", LopenFlags::RDWR).unwrap();
@@ -104,4 +109,39 @@ fn many_requests_at_once_are_all_answered() {
             true
         ));
     }
+}
+
+/// However much of a large read has come when a file loses its end, the reply is
+/// as long as it says.
+#[test]
+fn a_file_that_shrinks_does_not_shift_what_follows() {
+    let server = Server::start(&[]);
+    let path = server.share().join("file");
+    let bytes = write_pattern(&path, 1 << 20);
+    let mut peer = server.peer();
+    peer.open(1, b"file", LopenFlags::empty()).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    for round in 0..100_u64 {
+        let (offset, count) = (round * 11, 1 << 20);
+        let request = Request::Read {
+            fid: 1,
+            offset,
+            count,
+        };
+        peer.send(1, &request, &[]);
+        peer.send(2, &request, &[]);
+        file.set_len(round * 3001 % 600_000).unwrap();
+        file.set_len(1 << 20).unwrap();
+        for _ in 0..2 {
+            let answer = peer.receive();
+            let data = answer.data();
+            let at = offset as usize;
+            let mut both = data.iter().zip(&bytes[at..]);
+            assert!(both.all(|(got, put)| got == put || *got == 0));
+        }
+        if round % 10 == 0 {
+            fs::write(&path, &bytes).unwrap();
+        }
+    }
+    server.stop();
 }

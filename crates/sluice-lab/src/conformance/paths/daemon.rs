@@ -1,4 +1,4 @@
-//! `sluice serve` as a process of its own, driven through its rings.
+//! `sluice serve` as a process of its own, driven through its rings and sockets.
 
 use super::export::ExportPath;
 use super::fuse::not_in_a_ring;
@@ -17,6 +17,8 @@ pub enum Speech {
     Fuse,
     /// 9P (virtio-9p).
     P9,
+    /// 9P on a unix socket, whose peer has checked what users may do.
+    P9OnSocket,
 }
 
 /// A process for every connection, over fresh directories of this machine.
@@ -57,7 +59,7 @@ impl Path for DaemonPath {
         self.inner.has()
             - match self.speech {
                 Speech::Fuse => not_in_a_ring(),
-                Speech::P9 => not_in_a_9p_ring(),
+                Speech::P9 | Speech::P9OnSocket => not_in_a_9p_ring(),
             }
     }
 
@@ -76,6 +78,11 @@ impl Path for DaemonPath {
             }
             Speech::P9 => {
                 let connector = p9_client::DaemonConnector::new(program, dir, options);
+                Arc::new(P9Service::new(connector))
+            }
+            Speech::P9OnSocket => {
+                options.push("--access=client".to_owned());
+                let connector = p9_client::SocketConnector::new(program, dir, options);
                 Arc::new(P9Service::new(connector))
             }
         };

@@ -5,6 +5,7 @@
 //! zeros that the kernel only makes room for when they are touched.
 
 use std::ops::{Deref, DerefMut, Range};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Enough for any request without its payload, and for most with it, in bytes.
@@ -17,32 +18,63 @@ static POOL: Pool = Pool([const { Mutex::new(Vec::new()) }; KEPT.len()]);
 
 struct Pool([Mutex<Vec<Vec<u8>>>; KEPT.len()]);
 
+/// Bytes of payloads that are in use, in buffers that are not small and in pipes.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// How many bytes payloads take in this process now.
+pub(super) fn held_bytes() -> usize {
+    HELD.load(Ordering::Relaxed)
+}
+
+/// Room that a payload takes, until dropped.
+#[derive(Debug)]
+pub(super) struct Held(usize);
+
+impl Held {
+    /// So many bytes.
+    pub(super) fn new(bytes: usize) -> Self {
+        HELD.fetch_add(bytes, Ordering::Relaxed);
+        Held(bytes)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        HELD.fetch_sub(self.0, Ordering::Relaxed);
+    }
+}
+
 /// Bytes that go back to where they came from.
 #[derive(Debug)]
-pub(super) struct Buffer(Vec<u8>);
+pub(super) struct Buffer {
+    bytes: Vec<u8>,
+    _held: Option<Held>,
+}
 
 impl Buffer {
     /// At least `len` bytes, of which none means anything.
     pub(super) fn new(len: usize) -> Self {
         let fitting = KEPT.iter().zip(&POOL.0).find(|((size, _), _)| len <= *size);
-        match fitting {
+        let bytes = match fitting {
             Some(((size, _), shelf)) => {
                 let kept = lock(shelf).pop();
-                Buffer(kept.unwrap_or_else(|| vec![0; *size]))
+                kept.unwrap_or_else(|| vec![0; *size])
             }
-            None => Buffer(vec![0; len]),
-        }
+            None => vec![0; len],
+        };
+        let held = (bytes.len() > SMALL).then(|| Held::new(bytes.len()));
+        Buffer { bytes, _held: held }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         let mut fitting = KEPT.iter().zip(&POOL.0);
-        let found = fitting.find(|((size, _), _)| self.0.len() == *size);
+        let found = fitting.find(|((size, _), _)| self.bytes.len() == *size);
         if let Some(((_, most), shelf)) = found {
             let mut shelf = lock(shelf);
             if shelf.len() < *most {
-                shelf.push(std::mem::take(&mut self.0));
+                shelf.push(std::mem::take(&mut self.bytes));
             }
         }
     }
@@ -52,13 +84,13 @@ impl Deref for Buffer {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        &mut self.bytes
     }
 }
 

@@ -5,18 +5,18 @@
 //! so whatever blocks it holds up nothing but itself, and everybody's messages
 //! come in turns.
 
-use super::buffer::Bytes;
 use super::exchange::SocketExchange;
 use super::hub::Shared;
 use super::input::{Failed, Input, Received};
-use super::output::{Output, Sent};
+use super::output::{Output, Payload, Sent};
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::Shutdown;
-use sluice_proto::p9::serve::{Admission, Close, Job, Link, Server, ServerConfig};
+use sluice_proto::p9::serve::{Admission, Job, Link, Server, ServerConfig};
 use sluice_vfs::FileService;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Instant;
 
 /// Messages that wait for others which one turn takes in; then it is somebody
 /// else's turn.
@@ -42,6 +42,8 @@ pub(super) struct Connection {
     server: Server<SocketExchange>,
     /// Most bytes of a message.
     msize: usize,
+    /// Reads of so many bytes go through a pipe.
+    splice_from: usize,
     turn: AtomicU8,
     input: Mutex<Input>,
     output: Output,
@@ -80,6 +82,7 @@ impl Connection {
     /// A peer that has just connected. `config` is told what wakes it.
     pub(super) fn new(
         (token, label): (u64, String),
+        splice_from: usize,
         socket: OwnedFd,
         hub: &Weak<Shared>,
         service: Arc<dyn FileService>,
@@ -93,6 +96,7 @@ impl Connection {
                 socket,
                 hub: Weak::clone(hub),
                 msize: config.bounds.msize as usize,
+                splice_from,
                 server: Server::new(service, config),
                 turn: AtomicU8::new(IDLE),
                 input: Mutex::default(),
@@ -118,6 +122,11 @@ impl Connection {
         }
         if events.contains(EventFlags::OUT) {
             let outcome = self.output.resume(self.socket.as_fd());
+            if outcome == Ok(Sent::Done)
+                && let Some(hub) = self.hub.upgrade()
+            {
+                hub.await_more(self);
+            }
             self.conclude(outcome);
         }
         self.poke();
@@ -159,9 +168,21 @@ impl Connection {
     }
 
     /// Sends a reply; a socket that takes none is its peer's own affair.
-    pub(super) fn send(self: &Arc<Self>, message: &[u8], payload: Option<Bytes>) {
+    pub(super) fn send(self: &Arc<Self>, message: &[u8], payload: Payload) {
         let outcome = self.output.send(self.socket.as_fd(), message, payload);
         self.conclude(outcome);
+    }
+
+    /// Since when its peer has taken none of the replies that wait for it.
+    pub(super) fn stuck_since(&self) -> Option<Instant> {
+        self.output.blocked_since()
+    }
+
+    /// Ends it for the sake of others.
+    pub(super) fn evict(&self) {
+        let peer = &self.label;
+        tracing::error!("{peer}: closed: it does not read its replies, and memory is short");
+        self.close();
     }
 
     /// Ends it, from any thread. Requests that run finish on their own.
@@ -200,6 +221,7 @@ impl Connection {
                     return Step::Run(job, has_more);
                 }
                 Ok(Some(Admission::Waiting | Admission::Over)) => {}
+                Err(Failed::Gone) => return Step::End,
                 Err(why) => {
                     tracing::warn!(peer = self.label, %why, "the connection is closed");
                     return Step::End;
@@ -221,11 +243,12 @@ impl Connection {
             .next(self.socket.as_fd(), prefix, check, trusts_short)?;
         match received {
             Received::Message(payload) => {
-                let exchange = SocketExchange::new(Arc::clone(self), payload, self.msize);
+                let (room, splice_from) = (self.msize, self.splice_from);
+                let me = Arc::clone(self);
+                let exchange = SocketExchange::new(me, payload, room, splice_from);
                 Ok(Some(self.server.admit(prefix, exchange)?))
             }
             Received::Nothing => Ok(None),
-            Received::End => Err(Failed::Message(Close::Closed)),
         }
     }
 
@@ -265,10 +288,14 @@ impl Connection {
     }
 
     /// Whether it has to wait before anything else of it is run.
-    fn must_pause(&self) -> bool {
-        let hub = self.hub.upgrade();
-        let most = hub.map_or(0, |hub| hub.threads_for_one());
-        self.running.load(Ordering::SeqCst) >= most || self.output.is_blocked()
+    fn must_pause(self: &Arc<Self>) -> bool {
+        let Some(hub) = self.hub.upgrade() else {
+            return true;
+        };
+        let most = hub.threads_for_one();
+        self.running.load(Ordering::SeqCst) >= most
+            || self.output.is_blocked()
+            || hub.must_wait_for_memory(self)
     }
 
     fn conclude(self: &Arc<Self>, outcome: rustix::io::Result<Sent>) {

@@ -284,7 +284,8 @@ impl Door {
         } = accepted;
         let service = Arc::clone(&self.terms.service);
         let named = (token, label.clone());
-        Connection::new(named, socket, hub, service, |link| {
+        let splice_from = self.terms.options.zero_copy.splice_from();
+        Connection::new(named, splice_from, socket, hub, service, |link| {
             self.terms.config(label, credentials, link)
         })
     }

@@ -2,6 +2,8 @@
 
 use super::buffer::{Buffer, Bytes};
 use super::connection::Connection;
+use super::output::Payload;
+use super::pipe::Piped;
 use crate::serve::copied;
 use rustix::io::ReadWriteFlags;
 use sluice_proto::p9::serve::{Exchange, Parked};
@@ -22,15 +24,23 @@ pub(super) struct SocketExchange {
 }
 
 impl SocketExchange {
-    /// A request with this payload, whose reply's has at most `room` bytes.
-    pub(super) fn new(connection: Arc<Connection>, payload: Vec<Bytes>, room: usize) -> Self {
+    /// A request with this payload, whose reply's has at most `room` bytes. Reads
+    /// of `splice_from` bytes or more go through a pipe.
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        payload: Vec<Bytes>,
+        room: usize,
+        splice_from: usize,
+    ) -> Self {
         SocketExchange {
             connection,
             source: Source(payload),
             sink: Sink {
+                piped: None,
                 buffer: None,
                 len: 0,
                 limit: room,
+                splice_from,
             },
         }
     }
@@ -47,13 +57,8 @@ impl Exchange for SocketExchange {
 
     fn finish(self, message: &[u8], payload_len: usize) {
         drop(self.source); // its memory need not wait for the peer
-        let payload = match self.sink.buffer {
-            Some(buffer) if payload_len > 0 => {
-                Some(Bytes::new(buffer, payload_len.min(self.sink.len)))
-            }
-            _ => None,
-        };
-        self.connection.send(message, payload);
+        self.connection
+            .send(message, self.sink.payload(payload_len));
     }
 
     fn discard(self) {}
@@ -68,7 +73,7 @@ struct ParkedRequest(Arc<Connection>);
 
 impl Parked for ParkedRequest {
     fn finish(self: Box<Self>, message: &[u8]) {
-        self.0.send(message, None);
+        self.0.send(message, Payload::default());
     }
 
     fn discard(self: Box<Self>) {}
@@ -134,18 +139,54 @@ impl WriteSource for Source {
 
 /// The payload of an Rread or Rreaddir.
 struct Sink {
+    /// Its beginning, if that went through a pipe.
+    piped: Option<Piped>,
+    /// The rest.
     buffer: Option<Buffer>,
+    /// Bytes in the buffer.
     len: usize,
     limit: usize,
+    splice_from: usize,
 }
 
 impl Sink {
-    /// Room for `more` bytes behind what is there.
+    /// The first `len` bytes, to be sent.
+    fn payload(self, len: usize) -> Payload {
+        let piped_len = self.piped.as_ref().map_or(0, Piped::len);
+        if len < piped_len {
+            // It failed half way: what came goes nowhere.
+            return Payload::default();
+        }
+        let rest = (len - piped_len).min(self.len);
+        let bytes = self.buffer.filter(|_| rest > 0);
+        Payload {
+            piped: self.piped.filter(|_| piped_len > 0),
+            bytes: bytes.map(|buffer| Bytes::new(buffer, rest)),
+        }
+    }
+
+    /// Takes pages of a file, if there is a way to.
+    fn splice(&mut self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Option<Result<usize>> {
+        if self.buffer.is_some() || (self.piped.is_none() && len < self.splice_from) {
+            return None;
+        }
+        if self.piped.is_none() {
+            self.piped = Piped::new(len).ok();
+        }
+        match self.piped.as_mut()?.fill(fd, offset, len) {
+            Ok(count) => Some(Ok(count)),
+            // Full, or a file system that has none to give.
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INVAL) => None,
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+
+    /// Room for `more` bytes behind what is in the buffer.
     fn room(&mut self, more: usize) -> &mut [u8] {
         let end = self.len + more;
         let buffer = self.buffer.get_or_insert_with(|| Buffer::new(more));
         if buffer.len() < end {
-            let size = end.max(buffer.len() * 2).min(self.limit);
+            let size = (buffer.len() * 2).min(self.limit);
             let mut larger = Buffer::new(size.max(end));
             let taken = self.len;
             copied::count(taken);
@@ -158,11 +199,15 @@ impl Sink {
 
 impl ReadSink for Sink {
     fn remaining(&self) -> usize {
-        self.limit - self.len
+        let piped = self.piped.as_ref().map_or(0, Piped::len);
+        self.limit.saturating_sub(piped + self.len)
     }
 
     fn read_from(&mut self, fd: BorrowedFd<'_>, offset: u64, len: usize) -> Result<usize> {
         let len = len.min(self.remaining());
+        if let Some(outcome) = self.splice(fd, offset, len) {
+            return outcome;
+        }
         let count = rustix::io::pread(fd, self.room(len), offset)?;
         self.len += count;
         Ok(count)

@@ -5,9 +5,10 @@
 //! hub's queue until it has been looked at. Connections with more to do go to
 //! the queue's end, so each gets its turn.
 //!
-//! Lock order: the registry, the queue, a connection's input, its output; one at
-//! a time.
+//! Locks: the registry, the queue, those who wait for memory, a connection's input,
+//! its output. None is taken while another one of them is held.
 
+use super::buffer;
 use super::connection::Connection;
 use super::door::{Accepted, Door};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -19,6 +20,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 /// Most threads; most of them only exist while others wait for a disk.
 const THREADS_MAX: usize = 192;
@@ -36,8 +38,16 @@ const TURNS_PER_LOOK: u32 = 16;
 /// Events that are fetched at once.
 const EVENTS_MAX: usize = 64;
 
-/// How long nothing is accepted when descriptors or memory are short, unless a
-/// connection ends before.
+/// Most bytes of payloads in use at a time, in buffers and pipes of all
+/// connections; requests wait for more.
+const HELD_MAX: usize = 256 << 20;
+
+/// A peer that has taken no reply for so long may be sent away when others need
+/// the memory.
+const STUCK: Duration = Duration::from_secs(10);
+
+/// How long nothing is tried again that failed for want of descriptors or memory,
+/// unless a connection ends before.
 const SHORTAGE_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 500_000_000,
@@ -81,6 +91,8 @@ impl Hub {
             queue: Mutex::default(),
             is_asleep: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
+            starved: Mutex::default(),
+            is_starved: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             on_last: Box::new(on_last),
@@ -132,6 +144,10 @@ pub(super) struct Shared {
     queue: Mutex<VecDeque<Job>>,
     is_asleep: AtomicBool,
     is_stopped: AtomicBool,
+    /// Connections that wait for memory.
+    starved: Mutex<HashMap<u64, Weak<Connection>>>,
+    /// There are some.
+    is_starved: AtomicBool,
     /// Some door is shut for want of room.
     is_short: AtomicBool,
     /// Requests that threads are running.
@@ -172,6 +188,9 @@ impl Queue for Shared {
         }
         hand.turns = hand.turns.wrapping_add(1);
         if hand.turns.is_multiple_of(TURNS_PER_LOOK) {
+            if self.is_starved.load(Ordering::SeqCst) {
+                self.relieve();
+            }
             self.look(hand, Some(&Timespec::default()));
         }
         if let Some(job) = self.lock_queue().pop_front() {
@@ -186,12 +205,16 @@ impl Queue for Shared {
         // Either this sees what was put there, or who put it there sees the flag.
         let is_idle = self.lock_queue().is_empty() && !self.is_stopped.load(Ordering::SeqCst);
         if is_idle {
-            let short = self.is_short.load(Ordering::SeqCst);
-            self.look(hand, short.then_some(&SHORTAGE_PAUSE));
+            let is_short = [&self.is_short, &self.is_starved];
+            let is_short = is_short.iter().any(|flag| flag.load(Ordering::SeqCst));
+            self.look(hand, is_short.then_some(&SHORTAGE_PAUSE));
         }
         self.is_asleep.store(false, Ordering::SeqCst);
         if self.is_short.load(Ordering::SeqCst) {
             self.reopen_doors();
+        }
+        if self.is_starved.load(Ordering::SeqCst) {
+            self.relieve();
         }
         match self.is_stopped.load(Ordering::SeqCst) {
             true => Next::Ended,
@@ -230,6 +253,43 @@ impl Shared {
         let data = EventData::new_u64(connection.token);
         // One that was just closed is not there.
         let _ = epoll::modify(&self.epoll, connection.socket(), data, events);
+    }
+
+    /// Its socket has taken all.
+    pub(super) fn await_more(&self, connection: &Connection) {
+        let data = EventData::new_u64(connection.token);
+        let _ = epoll::modify(&self.epoll, connection.socket(), data, CONNECTION_EVENTS);
+    }
+
+    /// Whether payloads take so much memory that others must wait; the connection
+    /// is then told when they don't.
+    pub(super) fn must_wait_for_memory(&self, connection: &Arc<Connection>) -> bool {
+        let is_short = buffer::held_bytes() >= HELD_MAX;
+        if is_short {
+            let me = Arc::downgrade(connection);
+            self.lock_starved().insert(connection.token, me);
+            self.is_starved.store(true, Ordering::SeqCst);
+        }
+        is_short
+    }
+
+    /// Goes on with connections that waited for memory; or if there still is none,
+    /// ends the one whose peer has not read for longest.
+    fn relieve(&self) {
+        if buffer::held_bytes() < HELD_MAX {
+            self.is_starved.store(false, Ordering::SeqCst);
+            let waiting = std::mem::take(&mut *self.lock_starved());
+            let waiting = waiting.values().filter_map(Weak::upgrade);
+            return waiting.for_each(|connection| connection.poke());
+        }
+        let stuck = |connection: Arc<Connection>| Some((connection.stuck_since()?, connection));
+        let longest = self.all().into_iter().filter_map(stuck);
+        let longest = longest.min_by_key(|(since, _)| *since);
+        if let Some((since, connection)) = longest
+            && since.elapsed() >= STUCK
+        {
+            connection.evict();
+        }
     }
 
     /// A connection is over.
@@ -402,6 +462,10 @@ impl Shared {
         self.connections
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_starved(&self) -> MutexGuard<'_, HashMap<u64, Weak<Connection>>> {
+        self.starved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_queue(&self) -> MutexGuard<'_, VecDeque<Job>> {

@@ -43,8 +43,6 @@ pub(super) enum Received {
     Message(Vec<Bytes>),
     /// Nothing whole is there yet.
     Nothing,
-    /// The peer has gone, at the end of a message or within one.
-    End,
 }
 
 /// Why nothing more can be received.
@@ -56,6 +54,9 @@ pub(super) enum Failed {
     /// The socket.
     #[error("{0}")]
     Socket(#[from] Errno),
+    /// The peer has gone, at the end of a message or within one.
+    #[error("the peer has gone")]
+    Gone,
 }
 
 impl Input {
@@ -113,14 +114,13 @@ impl Input {
                 None => self.receive(socket),
             };
             match asked_and_got {
-                Ok((_, 0)) => return Ok(Received::End),
+                Ok((_, 0)) | Err(Errno::CONNRESET) => return Err(Failed::Gone),
                 Ok((asked, got)) => self.is_drained = trusts_short && got < asked,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => {
                     self.is_drained = true;
                     return Ok(Received::Nothing);
                 }
-                Err(Errno::CONNRESET) => return Ok(Received::End),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -8,7 +8,7 @@
 //! | `input` | bytes to messages |
 //! | `exchange` | a request until it is answered: where payloads come from and go |
 //! | `output` | replies on their way to a peer |
-//! | `buffer` | memory in two sizes |
+//! | `buffer`, `pipe` | memory in two sizes; content that nobody copies |
 //! | `users` | the users of this machine, and whom a peer may be |
 //! | `exports` | several services on one address |
 
@@ -20,6 +20,7 @@ mod exports;
 mod hub;
 mod input;
 mod output;
+mod pipe;
 mod users;
 
 use super::ServedShare;
@@ -33,6 +34,7 @@ use hub::Hub;
 use sluice_client::Address;
 use sluice_crew::Polling;
 use sluice_proto::p9::serve::{Bounds, QidVersion, ServeOptions, Squash};
+use sluice_vfs::FileService;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -59,18 +61,6 @@ impl P9Share {
             _ => None,
         })
     }
-
-    /// These options in the words of the 9P server, with what `policy` says.
-    fn serve_options(&self, policy: &SharePolicy) -> ServeOptions {
-        ServeOptions {
-            qid_version: self.options.qid_version,
-            squash: match (self.options.access, self.options.squash) {
-                (Access::Any, Squash::None) => HostUsers::own(),
-                (_, squash) => squash,
-            },
-            ..policy.p9_options()
-        }
-    }
 }
 
 /// How 9P is served on an address.
@@ -86,6 +76,22 @@ pub struct P9Options {
     pub qid_version: QidVersion,
     /// Largest message in bytes, both ways.
     pub msize: u32,
+    /// Which reads send pages of a file as they are.
+    pub zero_copy: ZeroCopy,
+}
+
+impl P9Options {
+    /// These options in the words of the 9P server, with what `policy` says.
+    fn serve_options(&self, policy: &SharePolicy) -> ServeOptions {
+        ServeOptions {
+            qid_version: self.qid_version,
+            squash: match (self.access, self.squash) {
+                (Access::Any, Squash::None) => HostUsers::own(),
+                (_, squash) => squash,
+            },
+            ..policy.p9_options()
+        }
+    }
 }
 
 impl Default for P9Options {
@@ -96,6 +102,7 @@ impl Default for P9Options {
             squash: Squash::None,
             qid_version: QidVersion::default(),
             msize: Bounds::default().msize,
+            zero_copy: ZeroCopy::Auto,
         }
     }
 }
@@ -125,6 +132,46 @@ impl FromStr for Access {
     }
 }
 
+/// Which reads send pages of a file as they are, by splice(2), and not by way of
+/// a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZeroCopy {
+    /// Where it pays off.
+    Auto,
+    /// None.
+    Never,
+    /// Those of so many bytes or more.
+    From(usize),
+}
+
+impl ZeroCopy {
+    /// Below it a buffer and one system call are quicker than three.
+    const AUTO: usize = 64 * 1024;
+
+    fn splice_from(self) -> usize {
+        match self {
+            ZeroCopy::Auto => Self::AUTO,
+            ZeroCopy::Never => usize::MAX,
+            ZeroCopy::From(bytes) => bytes.max(1),
+        }
+    }
+}
+
+impl FromStr for ZeroCopy {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "auto" => Ok(ZeroCopy::Auto),
+            "never" => Ok(ZeroCopy::Never),
+            _ => {
+                let bytes = word.parse().map(ZeroCopy::From);
+                bytes.map_err(|_| "write auto, never, or a number of bytes".to_owned())
+            }
+        }
+    }
+}
+
 /// Refuses shares of one address that cannot be told apart, or want it served
 /// in different ways.
 pub(super) fn check_addresses(shares: &[ServedShare]) -> Result<(), String> {
@@ -144,8 +191,8 @@ pub(super) fn check_addresses(shares: &[ServedShare]) -> Result<(), String> {
             }
             if mine.options != theirs.options {
                 return Err(format!(
-                    "shares on {address} differ in --access, --squash, --qid-version, --msize \
-                    or --allow-remote, which are the address's"
+                    "shares on {address} differ in --access, --squash, --qid-version, --msize, \
+                    --zero-copy or --allow-remote, which are the address's"
                 ));
             }
         }
@@ -232,15 +279,37 @@ impl UserBook {
 
 /// Connections over 9P, until dropped: then each ends after the requests that
 /// are being worked on.
-pub(super) struct Serving(Hub);
+pub struct Serving(Hub);
 
 impl Serving {
+    /// Serves `service` on a unix socket at `socket`, whose file goes in the end.
+    ///
+    /// # Errors
+    /// A socket that cannot be had.
+    pub fn start(
+        service: Arc<dyn FileService>,
+        socket: &Path,
+        options: &P9Options,
+    ) -> Result<Self, Failure> {
+        let terms = || Terms {
+            service: Arc::clone(&service),
+            options: *options,
+            serve: options.serve_options(&SharePolicy::default()),
+            users: Arc::new(HostUsers::load()),
+        };
+        let entrances = Entrance::open(&Address::Unix(socket.to_owned()), false)?;
+        let doors = entrances
+            .into_iter()
+            .map(|entrance| Door::new(entrance, terms()));
+        Serving::at_doors(doors.collect(), Polling::default(), || {})
+    }
+
     /// Serves shares at their entrances. `on_last` is called when nothing listens
     /// and the last connection has ended.
     ///
     /// # Errors
     /// No thread, or no memory.
-    pub(super) fn start(
+    pub(super) fn start_all(
         entrances: Entrances,
         shares: &[Service<'_>],
         users: &UserBook,
@@ -256,6 +325,14 @@ impl Serving {
         let polling = shares.iter().find(|(share, _)| share.p9.is_some());
         let polling = polling.map_or(Polling::default(), |(share, _)| share.poll);
         let doors = entrances.0.into_iter().filter_map(door).collect();
+        Serving::at_doors(doors, polling, on_last)
+    }
+
+    fn at_doors(
+        doors: Vec<Door>,
+        polling: Polling,
+        on_last: impl Fn() + Send + Sync + 'static,
+    ) -> Result<Self, Failure> {
         let hub = Hub::start(doors, polling, on_last)
             .map_err(|error| Failure::new(format!("cannot serve 9P: {}", system_words(&error))))?;
         Ok(Serving(hub))
@@ -279,7 +356,7 @@ fn terms(shares: &[&Service<'_>], users: &UserBook) -> Option<Terms> {
     Some(Terms {
         service: Arc::new(service),
         options: p9.options,
-        serve: p9.serve_options(&first.policy),
+        serve: p9.options.serve_options(&first.policy),
         users: Arc::clone(&users.0),
     })
 }

@@ -1,19 +1,22 @@
 //! Replies on their way to a peer, which may be slow to take them.
 //!
-//! A reply goes out in one system call with its payload. Those that come while
-//! another is being sent, or while the socket is full, wait in a queue, and the
-//! next call takes as many of them as it can. Nobody waits for a peer.
+//! A reply goes out in one system call with its payload, unless that is in a
+//! pipe. Those that come while another is being sent, or while the socket is
+//! full, wait in a queue, and the next call takes as many of them as it can.
+//! Nobody waits for a peer.
 
 use super::buffer::Bytes;
+use super::pipe::Piped;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-/// Most pieces that one system call sends.
-const PIECES_MAX: usize = 32;
+/// Most replies that one system call sends.
+const REPLIES_MAX: usize = 16;
 
 /// What waits to be sent.
 #[derive(Default)]
@@ -24,16 +27,24 @@ struct State {
     queue: VecDeque<Reply>,
     /// Some thread is at it, and will come back to the queue.
     is_sending: bool,
-    /// The socket is full: nothing goes until it says otherwise.
-    is_blocked: bool,
+    /// The socket is full: nothing goes until it says otherwise. Since then
+    /// nothing has gone.
+    blocked_since: Option<Instant>,
     is_closed: bool,
 }
 
 struct Reply {
     message: Vec<u8>,
-    payload: Option<Bytes>,
-    /// Bytes of both that are gone.
+    payload: Payload,
+    /// Bytes that are gone, of message and buffer.
     sent: usize,
+}
+
+/// What follows a message: what is in a pipe, then what is in a buffer.
+#[derive(Debug, Default)]
+pub(super) struct Payload {
+    pub(super) piped: Option<Piped>,
+    pub(super) bytes: Option<Bytes>,
 }
 
 /// How sending ended.
@@ -51,21 +62,27 @@ impl Output {
         &self,
         socket: BorrowedFd<'_>,
         message: &[u8],
-        payload: Option<Bytes>,
+        payload: Payload,
     ) -> Result<Sent, Errno> {
         let mut state = self.lock();
         if state.is_closed {
             return Ok(Sent::Done);
         }
-        if state.is_sending || state.is_blocked || !state.queue.is_empty() {
+        let must_wait = state.is_sending || state.blocked_since.is_some();
+        if must_wait || !state.queue.is_empty() || payload.piped.is_some() {
             state.queue.push_back(Reply::new(message, payload));
-            return Ok(Sent::Done);
+            if must_wait {
+                return Ok(Sent::Done);
+            }
+            state.is_sending = true;
+            drop(state);
+            return self.drain(socket);
         }
         state.is_sending = true;
         drop(state);
-        let pieces = [message, payload.as_deref().unwrap_or_default()];
+        let pieces = [message, payload.bytes.as_deref().unwrap_or_default()];
         let whole = pieces[0].len() + pieces[1].len();
-        let outcome = send_now(socket, &pieces.map(IoSlice::new));
+        let outcome = send_now(socket, &pieces.map(IoSlice::new), SendFlags::empty());
         if outcome != Ok(whole) {
             let sent = outcome.or_else(|error| match error {
                 Errno::AGAIN => Ok(0),
@@ -83,7 +100,7 @@ impl Output {
     /// Goes on with what waits, now that the socket can take some.
     pub(super) fn resume(&self, socket: BorrowedFd<'_>) -> Result<Sent, Errno> {
         let mut state = self.lock();
-        state.is_blocked = false;
+        state.blocked_since = None;
         if state.is_sending || state.is_closed {
             return Ok(Sent::Done);
         }
@@ -94,7 +111,12 @@ impl Output {
 
     /// Whether replies wait for the peer.
     pub(super) fn is_blocked(&self) -> bool {
-        self.lock().is_blocked
+        self.blocked_since().is_some()
+    }
+
+    /// Since when nothing has gone although replies wait.
+    pub(super) fn blocked_since(&self) -> Option<Instant> {
+        self.lock().blocked_since
     }
 
     /// Drops what waits, and what comes.
@@ -110,27 +132,20 @@ impl Output {
     fn drain(&self, socket: BorrowedFd<'_>) -> Result<Sent, Errno> {
         loop {
             let mut state = self.lock();
-            let mut batch: Vec<Reply> = Vec::new();
-            let most = (PIECES_MAX / 2).min(state.queue.len());
-            batch.extend(state.queue.drain(..most));
+            let batch = state.next_batch();
             if batch.is_empty() {
                 state.is_sending = false;
                 return Ok(Sent::Done);
             }
             drop(state);
-            let outcome = send_batch(socket, &batch);
-            let mut left = match outcome {
-                Ok(sent) => advance(batch, sent),
-                Err(Errno::AGAIN) => batch,
-                Err(error) => return Err(error),
-            };
+            let (left, is_full) = send_batch(socket, batch)?;
             let mut state = self.lock();
-            while let Some(reply) = left.pop() {
+            for reply in left.into_iter().rev() {
                 state.queue.push_front(reply);
             }
-            if outcome.is_err() {
+            if is_full {
                 state.is_sending = false;
-                state.is_blocked = true;
+                state.blocked_since = Some(Instant::now());
                 return Ok(Sent::Blocked);
             }
         }
@@ -141,8 +156,18 @@ impl Output {
     }
 }
 
+impl State {
+    /// Replies for one system call; one with a pipe is sent by itself.
+    fn next_batch(&mut self) -> Vec<Reply> {
+        let is_plain = |reply: &&Reply| reply.payload.piped.is_none();
+        let plain = self.queue.iter().take(REPLIES_MAX).take_while(is_plain);
+        let count = plain.count().max(1).min(self.queue.len());
+        self.queue.drain(..count).collect()
+    }
+}
+
 impl Reply {
-    fn new(message: &[u8], payload: Option<Bytes>) -> Self {
+    fn new(message: &[u8], payload: Payload) -> Self {
         Reply {
             message: message.to_vec(),
             payload,
@@ -151,17 +176,49 @@ impl Reply {
     }
 
     fn len(&self) -> usize {
-        self.message.len() + self.payload.as_ref().map_or(0, |payload| payload.len())
+        self.message.len() + self.payload.bytes.as_deref().map_or(0, <[u8]>::len)
     }
 
-    /// What of it is left, in order.
+    /// What of it is left, in order, but for what is in a pipe between the two.
     fn pieces(&self) -> [&[u8]; 2] {
-        let payload = self.payload.as_deref().unwrap_or_default();
+        let bytes = self.payload.bytes.as_deref().unwrap_or_default();
         let behind = self.sent.saturating_sub(self.message.len());
         [
             self.message.get(self.sent..).unwrap_or_default(),
-            payload.get(behind..).unwrap_or_default(),
+            bytes.get(behind..).unwrap_or_default(),
         ]
+    }
+
+    /// Sends what is left, with a pipe in the middle; `EAGAIN` if not all goes.
+    fn send_with_pipe(&mut self, socket: BorrowedFd<'_>) -> Result<(), Errno> {
+        while self.sent < self.message.len() {
+            let [message, _] = self.pieces();
+            self.sent += send_now(socket, &[IoSlice::new(message)], SendFlags::MORE)?;
+        }
+        if let Some(piped) = &mut self.payload.piped {
+            piped.drain(socket, self.payload.bytes.is_some())?;
+        }
+        while self.sent < self.len() {
+            let [_, bytes] = self.pieces();
+            self.sent += send_now(socket, &[IoSlice::new(bytes)], SendFlags::empty())?;
+        }
+        Ok(())
+    }
+}
+
+/// Sends as much of a batch as goes: what is left, and whether the socket is full.
+fn send_batch(socket: BorrowedFd<'_>, mut batch: Vec<Reply>) -> Result<(Vec<Reply>, bool), Errno> {
+    let outcome = match batch.as_mut_slice() {
+        [reply] if reply.payload.piped.is_some() => match reply.send_with_pipe(socket) {
+            Ok(()) => return Ok((Vec::new(), false)),
+            Err(error) => Err(error),
+        },
+        plain => send_plain(socket, plain),
+    };
+    match outcome {
+        Ok(sent) => Ok((advance(batch, sent), false)),
+        Err(Errno::AGAIN) => Ok((batch, true)),
+        Err(error) => Err(error),
     }
 }
 
@@ -176,8 +233,8 @@ fn advance(batch: Vec<Reply>, mut sent: usize) -> Vec<Reply> {
     batch.into_iter().filter_map(step).collect()
 }
 
-fn send_batch(socket: BorrowedFd<'_>, batch: &[Reply]) -> Result<usize, Errno> {
-    let mut slices = [IoSlice::new(&[]); PIECES_MAX];
+fn send_plain(socket: BorrowedFd<'_>, batch: &[Reply]) -> Result<usize, Errno> {
+    let mut slices = [IoSlice::new(&[]); 2 * REPLIES_MAX];
     let pieces = batch.iter().flat_map(Reply::pieces);
     let mut count = 0;
     for (slice, piece) in slices
@@ -187,11 +244,16 @@ fn send_batch(socket: BorrowedFd<'_>, batch: &[Reply]) -> Result<usize, Errno> {
         *slice = IoSlice::new(piece);
         count += 1;
     }
-    send_now(socket, slices.get(..count).unwrap_or_default())
+    let slices = slices.get(..count).unwrap_or_default();
+    send_now(socket, slices, SendFlags::empty())
 }
 
-fn send_now(socket: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+fn send_now(
+    socket: BorrowedFd<'_>,
+    slices: &[IoSlice<'_>],
+    more: SendFlags,
+) -> Result<usize, Errno> {
+    let flags = more | SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let mut control = SendAncillaryBuffer::default();
     rustix::io::retry_on_intr(|| sendmsg(socket, slices, &mut control, flags))
 }
@@ -204,10 +266,13 @@ mod tests {
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
 
-    fn payload(byte: u8, len: usize) -> Bytes {
+    fn payload(byte: u8, len: usize) -> Payload {
         let mut buffer = Buffer::new(len);
         buffer[..len].fill(byte);
-        Bytes::new(buffer, len)
+        Payload {
+            piped: None,
+            bytes: Some(Bytes::new(buffer, len)),
+        }
     }
 
     #[test]
@@ -218,7 +283,7 @@ mod tests {
         let mut outcomes = Vec::new();
         for number in 0..200_u8 {
             let len = usize::from(number) * 100;
-            outcomes.push(output.send(near.as_fd(), &[number; 3], Some(payload(number, len))));
+            outcomes.push(output.send(near.as_fd(), &[number; 3], payload(number, len)));
             expected.extend(vec![number; 3 + len]);
         }
         assert!(outcomes.contains(&Ok(Sent::Blocked)), "the socket is full");
@@ -248,11 +313,14 @@ mod tests {
         let output = Output::default();
         drop(far);
         assert_eq!(
-            output.send(near.as_fd(), b"x", None),
+            output.send(near.as_fd(), b"x", Payload::default()),
             Err(Errno::PIPE),
             "and no signal"
         );
         output.close();
-        assert_eq!(output.send(near.as_fd(), b"x", None), Ok(Sent::Done));
+        assert_eq!(
+            output.send(near.as_fd(), b"x", Payload::default()),
+            Ok(Sent::Done)
+        );
     }
 }

@@ -1,0 +1,153 @@
+//! Requests that block, over a service of this process.
+
+use crate::peer::Peer;
+use crate::server::write_pattern;
+use sluice_export::{Export, ExportOptions};
+use sluice_lab::faults::{FaultyService, Gate, Plan};
+use sluice_proto::p9::wire::*;
+use sluicefs::serve::{P9Options, P9Serving, copied_bytes};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Serves a directory whose calls go as planned.
+struct Here {
+    plan: Arc<Plan>,
+    dir: TempDir,
+    _serving: P9Serving,
+}
+
+impl Here {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let share = dir.path().join("share");
+        std::fs::create_dir(&share).unwrap();
+        let export = Export::open(&share, ExportOptions::default()).unwrap();
+        let plan = Arc::<Plan>::default();
+        let service = Arc::new(FaultyService::new(Arc::new(export), Arc::clone(&plan)));
+        let socket = dir.path().join("socket");
+        let serving = P9Serving::start(service, &socket, &P9Options::default()).unwrap();
+        Here {
+            plan,
+            dir,
+            _serving: serving,
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        Peer::unix(&self.dir.path().join("socket")).mounted(1 << 20)
+    }
+
+    /// Somebody who has a file open, and what is in it.
+    fn reader(&self) -> (Peer, Vec<u8>) {
+        let bytes = write_pattern(&self.dir.path().join("share/file"), 100_000);
+        let mut peer = self.peer();
+        peer.open(1, b"file", LopenFlags::RDWR).unwrap();
+        (peer, bytes)
+    }
+}
+
+fn read(offset: u64) -> Request<'static> {
+    let (fid, count) = (1, 1000);
+    Request::Read { fid, offset, count }
+}
+
+#[test]
+fn reads_that_block_overlap_and_others_are_served() {
+    let here = Here::start();
+    let (mut peer, bytes) = here.reader();
+    let gates: Vec<Arc<Gate>> = (0..32).map(|_| here.plan.stall("read")).collect();
+    for tag in 0..32 {
+        peer.send(tag, &read(u64::from(tag) * 1000), &[]);
+    }
+    // All at once: no gate has been opened.
+    gates.iter().for_each(|gate| gate.wait_until_reached());
+    let mut other = here.peer();
+    for fid in 10..20 {
+        other.walk(0, fid, &[b"file"]).unwrap();
+    }
+    gates.iter().for_each(|gate| gate.open());
+    for _ in 0..32 {
+        let answer = peer.receive();
+        let at = usize::from(answer.tag()) * 1000;
+        assert_eq!(answer.data(), &bytes[at..at + 1000]);
+    }
+}
+
+#[test]
+fn a_flush_is_answered_after_what_it_is_about() {
+    let here = Here::start();
+    let (mut peer, _) = here.reader();
+    let gate = here.plan.stall("read");
+    peer.send(7, &read(0), &[]);
+    gate.wait_until_reached();
+    peer.send(8, &Request::Flush { oldtag: 7 }, &[]);
+    // One that is not known is answered at once: so the other one waits.
+    peer.send(9, &Request::Flush { oldtag: 99 }, &[]);
+    assert_eq!(peer.receive().tag(), 9);
+    gate.open();
+    let tags = [peer.receive().tag(), peer.receive().tag()];
+    assert_eq!(tags, [7, 8]);
+    // The tag is free again.
+    peer.send(7, &read(0), &[]);
+    assert_eq!(peer.receive().tag(), 7);
+}
+
+#[test]
+fn what_has_not_begun_is_taken_back() {
+    let here = Here::start();
+    let (mut peer, _) = here.reader();
+    let gate = here.plan.stall("read");
+    peer.send(7, &read(0), &[]);
+    gate.wait_until_reached();
+    peer.send(8, &Request::Clunk { fid: 1 }, &[]);
+    peer.send(9, &read(0), &[]);
+    peer.send(10, &Request::Flush { oldtag: 8 }, &[]);
+    assert_eq!(peer.receive().tag(), 10);
+    gate.open();
+    let mut tags = [peer.receive().tag(), peer.receive().tag()];
+    tags.sort_unstable();
+    assert_eq!(tags, [7, 9], "the fid was not clunked");
+}
+
+#[test]
+fn a_peer_that_leaves_while_its_request_blocks_leaves_nothing() {
+    let here = Here::start();
+    let (mut peer, _) = here.reader();
+    let gate = here.plan.stall("read");
+    peer.send(7, &read(0), &[]);
+    gate.wait_until_reached();
+    drop(peer);
+    let mut other = here.peer();
+    other.walk(0, 5, &[b"file"]).unwrap();
+    gate.open();
+    drop(other);
+    let started = std::time::Instant::now();
+    while here.plan.sessions() > 0 {
+        assert!(started.elapsed() < crate::common::PATIENCE, "sessions stay");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_content_of_files_is_not_copied_and_listings_are() {
+    let here = Here::start();
+    let (mut peer, bytes) = here.reader();
+    for count in [1, 1000, 20_000, 90_000] {
+        assert_eq!(
+            peer.read(1, 5, count).unwrap(),
+            bytes[5..5 + count as usize]
+        );
+        let piece = &bytes[..count as usize];
+        assert_eq!(peer.write(1, 0, piece).unwrap(), count);
+    }
+    let before = copied_bytes();
+    peer.read(1, 5, 90_000).unwrap();
+    peer.write(1, 0, &bytes).unwrap();
+    assert_eq!(copied_bytes(), before);
+    peer.walk(0, 2, &[]).unwrap();
+    let (fid, flags) = (2, LopenFlags::empty());
+    peer.call(&Request::Lopen { fid, flags }).get();
+    let (offset, count) = (0, 1000);
+    peer.call(&Request::Readdir { fid, offset, count }).get();
+    assert!(copied_bytes() > before);
+}
