@@ -51,6 +51,15 @@ impl Processors {
         sched_setaffinity(None, set).context("placing the driver")
     }
 
+    /// Puts the calling thread where servers belong when they are apart. Threads and
+    /// processes that it starts later inherit the place.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn place_as_server(&self) -> Result<(), BenchError> {
+        sched_setaffinity(None, &self.server).context("placing a server")
+    }
+
     /// Puts all threads of a server where they belong.
     ///
     /// # Errors

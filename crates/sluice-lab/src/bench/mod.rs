@@ -9,7 +9,8 @@
 //! - [`mounted`]: system calls on FUSE mounts of `sluice mount` and libfuse's
 //!   examples;
 //! - [`guest`]: system calls and programs in a user-mode Linux guest, on
-//!   `sluice serve`, virtiofsd and the [`null`] server;
+//!   `sluice serve`, virtiofsd and the [`null`] server over virtio-fs, and on
+//!   `sluice serve`, diod and the null server over 9P;
 //! - [`qemu`]: system calls in a guest under QEMU, on 9P mounts over virtio of
 //!   `sluice serve` and of QEMU's own server.
 //!

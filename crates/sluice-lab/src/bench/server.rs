@@ -28,11 +28,19 @@ impl Server {
     ///
     /// # Errors
     /// When the program cannot be started.
-    pub fn start(mut command: Command, log: &Path) -> Result<Self, BenchError> {
+    pub fn start(command: Command, log: &Path) -> Result<Self, BenchError> {
+        Server::start_on(Stdio::null(), command, log)
+    }
+
+    /// The same, with its standard input: a socket to listen on, for instance.
+    ///
+    /// # Errors
+    /// When the program cannot be started.
+    pub fn start_on(input: Stdio, mut command: Command, log: &Path) -> Result<Self, BenchError> {
         let program = command.get_program().to_string_lossy().into_owned();
         let output = File::create(log).context(log.display())?;
         let child = command
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(output.try_clone()?)
             .stderr(output)
             .spawn()

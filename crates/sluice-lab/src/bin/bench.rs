@@ -7,7 +7,7 @@ use sluice_crew::Polling;
 use sluice_lab::bench::contest::{Extent, Placement};
 use sluice_lab::bench::error::{BenchError, Context};
 use sluice_lab::bench::fixture::Fixture;
-use sluice_lab::bench::guest::GuestExtent;
+use sluice_lab::bench::guest::{GuestExtent, Protocol, ShareMount};
 use sluice_lab::bench::machine::{self, Processors};
 use sluice_lab::bench::p9::P9Options;
 use sluice_lab::bench::priority::Priority;
@@ -97,6 +97,10 @@ enum What {
     /// Work in user-mode Linux guests: sluice serve, virtiofsd and a server
     /// that answers from memory
     Guest,
+    /// Work in user-mode Linux guests on 9P mounts over TCP: sluice serve --9p,
+    /// diod and a server that answers from memory
+    #[command(name = "v9fs")]
+    V9fs,
     /// Work in a guest under QEMU on 9P mounts over virtio: sluice serve and
     /// QEMU's own server
     Qemu,
@@ -122,7 +126,11 @@ enum What {
     StallingServer { socket: PathBuf, share: PathBuf },
     /// Be the part that runs in a guest
     #[command(hide = true)]
-    InGuest { tag: String, own: String },
+    InGuest {
+        own: String,
+        #[command(flatten)]
+        mount: ShareMount,
+    },
     /// Be the part that runs in a guest under QEMU
     #[command(hide = true)]
     InQemu,
@@ -172,7 +180,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         Some(What::StallingServer { socket, share }) => {
             return raw::serve_stalling(socket, share);
         }
-        Some(What::InGuest { tag, own }) => return guest::obey(tag, own),
+        Some(What::InGuest { own, mount }) => return guest::obey(mount, own),
         Some(What::InQemu) => return qemu::obey(),
         _ => {}
     }
@@ -211,9 +219,20 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         let extent = cli.extent(MOUNTED_ROUNDS, placement);
         take(mounted::run(&programs, &fixture, &processors, &extent)?)?;
     }
-    if cli.wants(&What::Guest) {
-        let extent = cli.guest_extent();
-        take(guest::run(&programs, &place, &processors, &extent)?)?;
+    for (what, protocol) in [
+        (What::Guest, Protocol::VirtioFs),
+        (What::V9fs, Protocol::P9),
+    ] {
+        if cli.wants(&what) {
+            let extent = cli.guest_extent();
+            take(guest::run(
+                protocol,
+                &programs,
+                &place,
+                &processors,
+                &extent,
+            )?)?;
+        }
     }
     if cli.wants(&What::Qemu) {
         let extent = cli.extent(GUEST_ROUNDS, Placement::Free);

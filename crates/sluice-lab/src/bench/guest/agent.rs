@@ -4,18 +4,18 @@
 //! An order is a line, `prepare NAME` or `run NAME`; the answer is a line too,
 //! `ready`, `done OPERATIONS NANOSECONDS` (of one operation) or `failed WHY`.
 
-use super::work::{self, Measured, Place};
+use super::work::{self, Measured, Place, ShareMount};
 use crate::bench::error::{BenchError, Context};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
-/// Obeys orders until there are no more: about the share `tag`, which is
-/// mounted at [`MOUNTED_AT`](super::MOUNTED_AT), in its directory `own`.
+/// Obeys orders until there are no more: about the share that `mount` has mounted
+/// at [`MOUNTED_AT`](super::MOUNTED_AT), in its directory `own`.
 ///
 /// # Errors
 /// When nobody listens any more.
-pub fn obey(tag: &str, own: &str) -> Result<(), BenchError> {
-    let place = Place::new(tag, Path::new(super::MOUNTED_AT), own);
+pub fn obey(mount: &ShareMount, own: &str) -> Result<(), BenchError> {
+    let place = Place::new(mount, Path::new(super::MOUNTED_AT), own);
     for order in io::stdin().lock().lines() {
         let answer = match carry_out(&place, &order?) {
             Ok(answer) => answer,
@@ -75,7 +75,12 @@ mod tests {
 
     #[test]
     fn unknown_orders_are_refused() {
-        let place = Place::new("tag", Path::new("/nowhere"), "own");
+        let mount = ShareMount {
+            source: "tag".into(),
+            filesystem: "virtiofs".into(),
+            options: String::new(),
+        };
+        let place = Place::new(&mount, Path::new("/nowhere"), "own");
         for order in ["run", "dance stat", "run nothing of the kind"] {
             assert!(carry_out(&place, order).is_err(), "{order}");
         }

@@ -91,5 +91,17 @@ pub(super) const TRUSTED_NAMES: &[Cell<ServedGuest>] = &[
 /// A part of hostapd, so that it can be built more than once.
 pub(super) const BUILDS: &[Cell<ServedGuest>] = &[cell!("make hostapd_cli", Unit::Operation, anew)];
 
+/// On 9P with nothing cached: each is messages.
+pub(super) const UNCACHED: &[Cell<ServedGuest>] = &[
+    cell!("stat, new names", Unit::Operation),
+    cell!("stat, missing", Unit::Operation),
+    cell!("open + close", Unit::Operation),
+    cell!("create + close", Unit::Operation),
+    cell!("randread-psync-4k", Unit::Operation),
+    cell!("randwrite-psync-4k", Unit::Operation),
+    cell!("seqread-psync-1m", LARGE),
+    cell!("seqwrite-psync-1m", LARGE),
+];
+
 /// Programs where guests trust for ever.
 pub(super) const TRUSTED_PROGRAMS: &[Cell<ServedGuest>] = &[cell!("git status", Unit::Operation)];

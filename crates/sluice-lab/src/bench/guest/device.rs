@@ -2,79 +2,20 @@
 //! in there.
 
 use super::fixture::{self, GuestFixture};
+use super::program::{Process, Program, Served};
 use super::{MOUNTED_AT, agent};
 use crate::bench::contest::{Contestant, Meter, Placement};
 use crate::bench::error::{BenchError, Context};
 use crate::bench::machine::Processors;
 use crate::bench::programs::Programs;
-use crate::bench::server::{CpuClock, Server};
+use crate::bench::server::CpuClock;
 use sluice_proto::fuse::serve::CacheMode;
 use sluicefs::sandbox::{
     Guest, GuestRoot, GuestShare, GuestStdio, MachineChoice, MachineKind, RunningGuest, ShareSource,
 };
 use sluicefs::share::SharePolicy;
 use std::io::{self, BufRead, BufReader, PipeReader, PipeWriter, Write};
-use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
-use std::process::Command;
 use std::rc::Rc;
-
-/// Of every server's device.
-const TAG: &str = "bench";
-
-/// Who serves.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Program {
-    Sluice,
-    Virtiofsd,
-    Null,
-}
-
-/// How long a guest may trust what it was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// For a second.
-    Auto,
-    /// For ever.
-    Always,
-}
-
-impl Trust {
-    fn mode(self) -> &'static str {
-        match self {
-            Trust::Auto => "auto",
-            Trust::Always => "always",
-        }
-    }
-}
-
-impl Program {
-    fn command(self, programs: &Programs, share: &Path, socket: &Path, trust: Trust) -> Command {
-        let mut command;
-        match self {
-            Program::Sluice => {
-                command = Command::new(&programs.sluice);
-                command.arg("serve").arg(share);
-                command.arg("--virtiofs").arg(socket).args(["--tag", TAG]);
-                command.args(["--cache", trust.mode()]);
-            }
-            Program::Virtiofsd => {
-                command = Command::new(programs.peer("virtiofsd"));
-                command.arg("--shared-dir").arg(share);
-                command.arg("--socket-path").arg(socket);
-                command.args(["--tag", TAG, "--cache", trust.mode()]);
-                command.args(["--sandbox", "none", "--seccomp", "none"]);
-            }
-            Program::Null => {
-                command = Command::new(&programs.bench);
-                command.arg("null-server").arg(socket);
-                command.arg("--share").arg(share).args(["--tag", TAG]);
-                command.args((trust == Trust::Always).then_some("--trusted"));
-            }
-        }
-        command
-    }
-}
 
 /// A running guest with a server of its own.
 pub(super) struct ServedGuest {
@@ -84,13 +25,13 @@ pub(super) struct ServedGuest {
     orders: PipeWriter,
     _running: RunningGuest,
     processors: Processors,
-    server: Server,
+    server: Process,
 }
 
 impl ServedGuest {
     /// Starts both. The guest shares a processor with the calling thread.
     pub(super) fn start(
-        (program, trust): (Program, Trust),
+        program: Program,
         memory_mib: u32,
         programs: &Programs,
         fixture: &Rc<GuestFixture>,
@@ -99,11 +40,8 @@ impl ServedGuest {
     ) -> Result<Self, BenchError> {
         let socket = fixture.beside(&format!("{group}-{entrant}.sock"));
         let log = fixture.beside(&format!("{group}-{entrant}.log"));
-        let command = program.command(programs, &fixture.share(), &socket, trust);
-        let mut server = Server::start(command, &log)?;
-        let is_socket =
-            || std::fs::metadata(&socket).is_ok_and(|metadata| metadata.file_type().is_socket());
-        server.wait_until(|| is_socket().then_some(()))?;
+        processors.place_as_server()?;
+        let served = program.serve(programs, &fixture.share(), &socket, &log)?;
         processors.place_driver(Placement::Apart)?;
         let (input, orders) = io::pipe()?;
         let (answers, output) = io::pipe()?;
@@ -112,7 +50,7 @@ impl ServedGuest {
             stdout: Box::new(output),
             stderr: Box::new(io::stderr()),
         };
-        let mut guest = guest(programs, fixture, entrant, &socket);
+        let mut guest = guest(programs, fixture, entrant, &served);
         guest.memory_mib = memory_mib;
         let mut running = guest.start(stdio).map_err(said)?;
         running.wait_until_ready().map_err(said)?;
@@ -123,7 +61,7 @@ impl ServedGuest {
             orders,
             _running: running,
             processors,
-            server,
+            server: served.process,
         })
     }
 
@@ -162,24 +100,29 @@ impl Contestant for ServedGuest {
     }
 
     fn place(&mut self, placement: Placement) -> Result<(), BenchError> {
-        self.processors.place_server(self.server.pid(), placement)
+        self.server.place(&self.processors, placement)
     }
 }
 
 /// The lab's root with all programs, the share, and this program.
-fn guest(programs: &Programs, fixture: &GuestFixture, entrant: usize, socket: &Path) -> Guest {
+fn guest(programs: &Programs, fixture: &GuestFixture, entrant: usize, served: &Served) -> Guest {
     let cache = programs.lab.clone();
     let own = fixture::own(entrant);
-    let mut guest = Guest::new(["/tools/bench", "in-guest", TAG, &own]);
+    let mount = &served.mount;
+    let mut guest = Guest::new([
+        "/tools/bench",
+        "in-guest",
+        &own,
+        &mount.source,
+        &mount.filesystem,
+        &mount.options,
+    ]);
     guest.root = Some(GuestRoot {
         source: trusted(cache.join("root")),
         writable: false,
     });
     guest.shares.push(GuestShare {
-        source: ShareSource::Socket {
-            socket: socket.to_owned(),
-            tag: TAG.parse().expect("a short word"),
-        },
+        source: served.source.clone(),
         at: MOUNTED_AT.into(),
         read_only: false,
     });
@@ -193,6 +136,7 @@ fn guest(programs: &Programs, fixture: &GuestFixture, entrant: usize, socket: &P
         lab_cache: Some(cache),
         ..MachineChoice::default()
     };
+    guest.network = served.network.clone();
     guest.workdir = Some("/".into());
     guest
 }

@@ -3,9 +3,11 @@
 use super::fixture::{self, DIRECTORIES, FILES_EACH};
 use crate::bench::error::{BenchError, Context};
 use crate::bench::stats::quantile;
+use clap::Args;
 use rustix::fs::{AtFlags, CWD, StatxFlags, lstat, statx};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
@@ -19,9 +21,21 @@ const BURST: u32 = 400;
 /// For how long fio works, in milliseconds.
 const FIO_MS: u32 = 250;
 
+/// How a guest mounts the share, as mount(2) has it.
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+pub struct ShareMount {
+    /// A tag, or a server's address.
+    pub source: String,
+    /// The file system's type.
+    pub filesystem: String,
+    /// All other options.
+    #[arg(default_value = "")]
+    pub options: String,
+}
+
 /// The share as the guest sees it.
 pub(super) struct Place {
-    tag: String,
+    mount: ShareMount,
     root: PathBuf,
     own: PathBuf,
 }
@@ -225,9 +239,9 @@ const fn fio(name: &'static str, run: fn(&Place) -> Result<Measured, BenchError>
 }
 
 impl Place {
-    pub(super) fn new(tag: &str, root: &Path, own: &str) -> Self {
+    pub(super) fn new(mount: &ShareMount, root: &Path, own: &str) -> Self {
         Place {
-            tag: tag.to_owned(),
+            mount: mount.clone(),
             root: root.to_owned(),
             own: root.join(own),
         }
@@ -236,14 +250,15 @@ impl Place {
     /// So that the guest knows nothing about the share.
     fn remount(&self) -> Result<(), BenchError> {
         unmount(&self.root, UnmountFlags::empty()).context("unmounting the share")?;
-        mount(
-            self.tag.as_str(),
-            &self.root,
-            "virtiofs",
-            MountFlags::empty(),
-            None,
-        )
-        .context("mounting the share")
+        let ShareMount {
+            source,
+            filesystem,
+            options,
+        } = &self.mount;
+        let options = CString::new(options.as_str()).context("mount options")?;
+        let flags = MountFlags::empty();
+        mount(source, &self.root, filesystem, flags, options.as_c_str())
+            .context("mounting the share")
     }
 
     fn empty_own(&self) -> Result<(), BenchError> {

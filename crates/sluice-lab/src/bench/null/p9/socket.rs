@@ -4,6 +4,7 @@ use super::{Answer, NullServer, Session};
 use crate::bench::error::{BenchError, Context};
 use rustix::net::sockopt;
 use sluice_proto::p9::wire::{HEADER_LEN, Header};
+use sluice_sys::duplicate_inherited;
 use sluicefs::Address;
 use std::io::{self, BufRead, BufReader, IoSlice, Read, Write};
 use std::net::TcpListener;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 /// Longest prefix of a message that somebody has reason to send.
 const PREFIX_MAX: usize = 16 * 1024;
 
-/// Serves a copy of `share` at `address`, a `unix:` or `tcp:` one, until killed.
+/// Serves a copy of `share` at `address`, a `unix:` or `tcp:` one or a TCP socket
+/// that listens (`fd:`), until killed.
 ///
 /// # Errors
 /// When it cannot read the share or cannot listen.
@@ -31,14 +33,21 @@ pub fn serve(address: &Address, share: &Path) -> Result<(), BenchError> {
         }
         Address::Tcp { .. } => {
             let numbers = address.resolve().context("address")?;
-            let listener = TcpListener::bind(&*numbers).context("address")?;
-            loop {
-                let (socket, _) = listener.accept().context("connection")?;
-                sockopt::set_tcp_nodelay(socket.as_fd(), true).context("connection")?;
-                attend(&server, socket)?;
-            }
+            serve_tcp(&server, &TcpListener::bind(&*numbers).context("address")?)
         }
-        _ => Err(BenchError::new("the address is neither unix: nor tcp:")),
+        Address::Fd(number) => {
+            let listener = duplicate_inherited(*number).context("address")?;
+            serve_tcp(&server, &listener.into())
+        }
+        _ => Err(BenchError::new("the address is not unix:, tcp: or fd:")),
+    }
+}
+
+fn serve_tcp(server: &Arc<NullServer>, listener: &TcpListener) -> Result<(), BenchError> {
+    loop {
+        let (socket, _) = listener.accept().context("connection")?;
+        sockopt::set_tcp_nodelay(socket.as_fd(), true).context("connection")?;
+        attend(server, socket)?;
     }
 }
 
