@@ -66,8 +66,8 @@ fn a_guest_on_9p_compiles_and_passes_posix_cases() {
         ..MachineChoice::default()
     };
     // Many times what it takes; a guest that hangs fails the test then.
-    guest.boot_timeout = Duration::from_secs(60);
-    guest.time_limit = Some(Duration::from_secs(60));
+    guest.boot_timeout = Duration::from_secs(120);
+    guest.time_limit = Some(Duration::from_secs(240));
     if let Err(missing) = guest.machine.probe() {
         return skip(&missing.to_string());
     }
