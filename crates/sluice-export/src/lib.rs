@@ -7,7 +7,7 @@
 //! - `ops`: the operations, by family. They own no state.
 //! - `inode_table`, `handle_table`: the nodes a peer knows and the files it has
 //!   open, on `slab`; `lock_table`: the locks it holds (in `lock_ranges`)
-//!   and waits for;
+//!   and waits for (`waits`);
 //!   `dir_cursor`: where a listing stands; `fd_cache`: the descriptors of nodes
 //!   that are kept for a while. Each owns its lock.
 //! - `fd_budget`: how many descriptors each session of the process may hold.
@@ -44,7 +44,7 @@
 //! 1. `Handle::cursor`, and what a lock owner or a flock holds: the ones that are held
 //!    across system calls;
 //! 2. a shard of the inode table, an inode's state, the handle table, the lock
-//!    table, the ring of an `FdCache`, the list of these in the budget, or the
+//!    table or its waits, the ring of an `FdCache`, the list of these in the budget, or the
 //!    index of devices in `ino_map`: for a few memory accesses, one at a time,
 //!    none inside another.
 #![forbid(unsafe_code)]

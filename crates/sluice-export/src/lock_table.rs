@@ -8,25 +8,28 @@
 //! it is taken on the handle's.
 //!
 //! The kernel tells nobody when a lock gets free. A request that must wait is
-//! therefore a thread of its own, of which a session may have
+//! therefore a thread of its own (`waits`), of which a session may have
 //! [`SessionLimits::lock_waits`], and never one that serves requests.
+
+mod waits;
+
+pub(crate) use waits::Waiting;
 
 use crate::fd_budget::{Held, Share};
 use crate::handle_table::Handle;
 use crate::lock_ranges::LockRanges;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FlockOperation;
-use sluice_sys::lock::{Interrupter, ofd_conflict, ofd_lock};
+use sluice_sys::lock::{ofd_conflict, ofd_lock};
 use sluice_vfs::{
-    Errno, Event, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner, LockRange, NodeId,
-    Result, SessionLimits, WaitId,
+    Errno, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner, LockRange, NodeId, Result,
+    SessionLimits, WaitId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use waits::Waits;
 
 /// The locks of one session. Dropping it gives all of them up and ends all
 /// waiting.
@@ -47,8 +50,7 @@ impl LockTable {
             share,
             max_owners: limits.lock_owners as usize,
             max_ranges: limits.lock_ranges as usize,
-            max_waits: limits.lock_waits as usize,
-            events,
+            waits: Waits::new(limits.lock_waits as usize, events),
         };
         LockTable {
             shared: Arc::new(shared),
@@ -139,17 +141,14 @@ impl LockTable {
 
     /// Ends a wait, unless it was granted first.
     pub(crate) fn cancel_wait(&self, id: WaitId) {
-        let wait = self.shared.lock().waits.get(&id).cloned();
-        if let Some(wait) = wait {
-            wait.cancel();
-        }
+        self.shared.waits.cancel(id);
     }
 
     fn take(&self, target: Target, wait: Option<Waiting>) -> Result<LockOutcome> {
         let room = Room::reserve(&self.shared, target.growth_max())?;
         match (target.take(&self.shared), wait) {
             (Ok(()), _) => Ok(LockOutcome::Done),
-            (Err(Errno::EAGAIN), Some(wait)) => Shared::wait(&self.shared, target, room, wait),
+            (Err(Errno::EAGAIN), Some(wait)) => Waits::start(&self.shared, target, room, wait),
             (Err(errno), _) => Err(errno),
         }
     }
@@ -157,9 +156,9 @@ impl LockTable {
 
 impl Drop for LockTable {
     fn drop(&mut self) {
+        self.shared.waits.cancel_all();
         let (owners, flocks) = {
             let mut state = self.shared.lock();
-            state.waits.values().for_each(|wait| wait.cancel());
             let owners = std::mem::take(&mut state.owners);
             (owners, std::mem::take(&mut state.flocks))
         };
@@ -169,6 +168,7 @@ impl Drop for LockTable {
             .for_each(|owner| self.shared.unlock_all(owner));
         let flocks = in_order(flocks.into_values(), |flock| flock.held().since);
         flocks.iter().for_each(|flock| flock.give_up());
+        self.shared.waits.join();
         // Only now are descriptors closed, none of which holds a lock any more.
     }
 }
@@ -191,13 +191,6 @@ pub(crate) struct PosixRequest {
     pub(crate) lock: Lock,
 }
 
-/// How a request may wait.
-pub(crate) struct Waiting {
-    pub(crate) id: WaitId,
-    /// When it gives up with `ETIMEDOUT`.
-    pub(crate) deadline: Option<Instant>,
-}
-
 /// What the table's owner and its waiting threads have in common.
 struct Shared {
     state: Mutex<State>,
@@ -208,15 +201,13 @@ struct Shared {
     share: Arc<Share>,
     max_owners: usize,
     max_ranges: usize,
-    max_waits: usize,
-    events: Arc<dyn EventSink>,
+    waits: Waits,
 }
 
 #[derive(Default)]
 struct State {
     owners: BTreeMap<(NodeId, LockOwner), Arc<Owner>>,
     flocks: HashMap<HandleId, Arc<Flock>>,
-    waits: HashMap<WaitId, Arc<Wait>>,
 }
 
 /// The open file description that stands for a lock owner on one node.
@@ -397,53 +388,6 @@ impl Shared {
             _ => 0,
         }
     }
-
-    /// Lets a thread of its own wait for `target`.
-    fn wait(
-        shared: &Arc<Shared>,
-        target: Target,
-        room: Room,
-        waiting: Waiting,
-    ) -> Result<LockOutcome> {
-        let Waiting { id, deadline } = waiting;
-        let wait = Arc::new(Wait::default());
-        shared.register(id, wait.clone())?;
-        let for_thread = shared.clone();
-        let spawned = thread::Builder::new()
-            .name("sluice-lock".into())
-            .stack_size(WAITER_STACK_BYTES)
-            .spawn(move || {
-                let result = wait.run(&for_thread, &target, deadline);
-                // Given back before the peer hears of it: it may close next.
-                drop((target, room));
-                for_thread.settle(id, result);
-            });
-        match spawned {
-            Ok(_) => Ok(LockOutcome::Waiting),
-            Err(_) => {
-                shared.lock().waits.remove(&id);
-                Err(Errno::ENOLCK)
-            }
-        }
-    }
-
-    fn register(&self, id: WaitId, wait: Arc<Wait>) -> Result<()> {
-        let mut state = self.lock();
-        if state.waits.len() >= self.max_waits {
-            return Err(Errno::ENOLCK);
-        }
-        if state.waits.contains_key(&id) {
-            return Err(Errno::EINVAL);
-        }
-        state.waits.insert(id, wait);
-        Ok(())
-    }
-
-    fn settle(&self, id: WaitId, result: Result<()>) {
-        self.lock().waits.remove(&id);
-        self.events
-            .publish(&Event::LockSettled { wait: id, result });
-    }
 }
 
 impl State {
@@ -480,9 +424,6 @@ impl Drop for Room {
         self.shared.ranges.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
-
-/// Enough for a system call and an event.
-const WAITER_STACK_BYTES: usize = 256 * 1024;
 
 /// A lock that is to be taken.
 enum Target {
@@ -542,73 +483,44 @@ fn flock_operation(kind: LockKind, wait: bool) -> FlockOperation {
     }
 }
 
-/// One request that waits.
-#[derive(Default)]
-struct Wait {
-    is_cancelled: AtomicBool,
-    /// Set by the waiting thread before it looks at `is_cancelled`, so that
-    /// either it sees the mark or the canceller sees this.
-    interrupter: OnceLock<Interrupter>,
-}
-
-impl Wait {
-    fn cancel(&self) {
-        self.is_cancelled.store(true, Ordering::SeqCst);
-        if let Some(interrupter) = self.interrupter.get() {
-            interrupter.start(Duration::ZERO);
-        }
-    }
-
-    /// Waits in the calling thread until the lock is taken, the wait is
-    /// cancelled or its deadline is over.
-    fn run(&self, shared: &Arc<Shared>, target: &Target, deadline: Option<Instant>) -> Result<()> {
-        let interrupter = Interrupter::of_this_thread()?;
-        let interrupter = self.interrupter.get_or_init(|| interrupter);
-        if let Some(deadline) = deadline {
-            interrupter.start(deadline.saturating_duration_since(Instant::now()));
-        }
-        loop {
-            if self.is_cancelled.load(Ordering::SeqCst) {
-                return Err(Errno::EINTR);
-            }
-            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                return Err(Errno::ETIMEDOUT);
-            }
-            match target.wait().and_then(|()| target.take(shared)) {
-                Err(Errno::EINTR | Errno::EAGAIN) => continue,
-                settled => return settled,
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_vfs::{Event, LockStyle};
+
+    struct Nobody;
+
+    impl EventSink for Nobody {
+        fn publish(&self, _: &Event<'_>) {}
+    }
+
+    fn table() -> LockTable {
+        let share = crate::fd_budget::PROCESS.share();
+        LockTable::new(&SessionLimits::default(), share, Arc::new(Nobody))
+    }
+
+    fn request(owner: u64, kind: LockKind, range: LockRange) -> PosixRequest {
+        PosixRequest {
+            node: NodeId::ROOT,
+            handle: HandleId(0),
+            owner: LockOwner(owner),
+            lock: Lock {
+                style: LockStyle::Posix,
+                kind,
+                range,
+                pid: 0,
+            },
+        }
+    }
 
     /// Whoever let go of all and began again comes last, as in the kernel's list.
     #[test]
     fn locks_are_given_up_in_the_order_in_which_they_were_taken() {
-        struct Nobody;
-        impl EventSink for Nobody {
-            fn publish(&self, _: &Event<'_>) {}
-        }
-        let share = crate::fd_budget::PROCESS.share();
-        let table = LockTable::new(&SessionLimits::default(), share, Arc::new(Nobody));
+        let table = table();
         let file = tempfile::NamedTempFile::new().unwrap();
         let set = |owner: u64, kind, range| {
-            let request = PosixRequest {
-                node: NodeId::ROOT,
-                handle: HandleId(0),
-                owner: LockOwner(owner),
-                lock: Lock {
-                    style: sluice_vfs::LockStyle::Posix,
-                    kind,
-                    range,
-                    pid: 0,
-                },
-            };
             let open = || Ok(file.reopen().unwrap().into());
+            let request = request(owner, kind, range);
             table.set_posix(&request, None, open).unwrap();
         };
         let range = |start, end| LockRange { start, end };
@@ -622,5 +534,28 @@ mod tests {
         let order = in_order(owners, |(_, owner)| owner.held().since);
         let order: Vec<u64> = order.iter().map(|((_, owner), _)| owner.0).collect();
         assert_eq!(order, [3, 2, 1]);
+    }
+
+    /// One that waited may be granted its lock while it is being cancelled.
+    #[test]
+    fn nothing_is_held_once_a_table_with_waiting_requests_is_gone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let holder = file.reopen().unwrap();
+        for _ in 0..100 {
+            ofd_lock(holder.as_fd(), LockKind::Write, LockRange::ALL, false).unwrap();
+            let table = table();
+            for id in 0..4 {
+                let request = request(id, LockKind::Write, LockRange::ALL);
+                let (id, deadline) = (WaitId(id), None);
+                let open = || Ok(file.reopen().unwrap().into());
+                let outcome = table.set_posix(&request, Some(Waiting { id, deadline }), open);
+                assert_eq!(outcome, Ok(LockOutcome::Waiting));
+            }
+            table.shared.waits.cancel_all();
+            ofd_lock(holder.as_fd(), LockKind::Unlock, LockRange::ALL, false).unwrap();
+            drop(table);
+            let (kind, range) = (LockKind::Write, LockRange::ALL);
+            assert_eq!(ofd_conflict(holder.as_fd(), kind, range), Ok(None));
+        }
     }
 }
