@@ -11,7 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 /// Largest message that may be asked for, in bytes.
 const MSIZE_MAX: u32 = 16 << 20;
 
-/// Becomes a [`P9Share`].
+/// The options that say where 9P is served.
+pub(super) const PLACES: &str = "9p-places";
+
+/// Becomes a [`P9Share`], and [`P9Options`].
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "9P")]
 pub(super) struct P9Args {
@@ -32,30 +35,25 @@ pub(super) struct P9Args {
     #[arg(long, value_name = "NAME", requires = "addresses")]
     aname: Option<String>,
 
-    /// As whom requests count, and who decides what they may do
-    #[arg(long, value_name = "WHO", default_value = "user", value_parser = access(),
-        requires = "addresses")]
-    access: Access,
+    /// As whom requests count, and who decides what they may do: user on sockets,
+    /// client on virtio (where the guest's kernel checks) unless --squash is given
+    #[arg(long, value_name = "WHO", value_parser = access(), requires = PLACES)]
+    access: Option<Access>,
 
     /// Do requests as someone else: none, root (the superuser's as nobody) or
     /// all, the latter two also with :UID:GID
-    #[arg(
-        long,
-        value_name = "WHOSE",
-        default_value = "none",
-        requires = "addresses"
-    )]
+    #[arg(long, value_name = "WHOSE", default_value = "none", requires = PLACES)]
     squash: Squash,
 
     /// What clients take for the version of a file
     #[arg(long, value_name = "WHAT", default_value = "stable", value_parser = qid_version(),
-        requires = "addresses")]
+        requires = PLACES)]
     qid_version: QidVersion,
 
     /// Largest message that a client may ask for, in bytes, or with K or M
     /// behind it; from 4K to 16M
     #[arg(long, value_name = "BYTES", default_value_t = P9Options::default().msize,
-        value_parser = parse_msize, requires = "addresses")]
+        value_parser = parse_msize, requires = PLACES)]
     msize: u32,
 
     /// Reads of so many bytes or more send pages of the file as they are; auto is
@@ -84,15 +82,19 @@ impl P9Args {
         Ok(Some(P9Share {
             addresses: self.addresses.clone(),
             aname: self.aname.clone(),
-            options: P9Options {
-                allow_remote: self.allow_remote,
-                access: self.access,
-                squash: self.squash,
-                qid_version: self.qid_version,
-                msize: self.msize,
-                zero_copy: self.zero_copy,
-            },
         }))
+    }
+
+    /// How it is to be served.
+    pub(super) fn options(&self) -> P9Options {
+        P9Options {
+            allow_remote: self.allow_remote,
+            access: self.access,
+            squash: self.squash,
+            qid_version: self.qid_version,
+            msize: self.msize,
+            zero_copy: self.zero_copy,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `sluice serve`.
 
 use super::isolation_args::IsolationArgs;
-use super::p9_args::P9Args;
+use super::p9_args::{P9Args, PLACES};
 use super::share_args::ShareArgs;
 use super::usage::share_explained;
 use crate::config::ConfigFile;
@@ -10,7 +10,7 @@ use crate::isolation::IsolationOptions;
 use crate::serve::{
     self, DeviceKind, Endpoint, Lifetime, ServeConfig, ServedDevice, ServedShare, Tag,
 };
-use clap::{Args, Parser};
+use clap::{ArgGroup, Args, Parser};
 use sluice_crew::Polling;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -88,8 +88,11 @@ Who a 9P client is:
   Nothing in 9P proves it. On a unix socket the kernel tells: root and the user that
   serves are believed whoever they say they are, and others count as themselves.
   Over TCP and vsock everybody is believed who can connect, so have users squashed
-  there (--squash=all:UID:GID) unless all of them are trusted. A server that does
-  not run as root does everything as its own user.
+  there (--squash=all:UID:GID) unless all of them are trusted. On virtio the guest
+  says who its users are, and its kernel checks what they may do: --access=user has
+  that checked here, by the rights and groups that these numbers have on this machine,
+  and so has --squash. A server that does not run as root does everything as its own
+  user.
 
 Configuration file:
   TOML, with a table [[share]] for each share, and one [isolation] for the options
@@ -125,6 +128,7 @@ Isolation:
 
 /// A share, as options say it.
 #[derive(Clone, Debug, Args)]
+#[command(group = ArgGroup::new(PLACES).args(["addresses", "virtio_9p"]).multiple(true))]
 pub(crate) struct ShareEntry {
     /// The directory to serve
     #[arg(required = true)] // not beside --config, which is exclusive
@@ -254,6 +258,7 @@ impl ShareEntry {
             dir: dir.clone(),
             devices,
             p9,
+            p9_options: self.p9.options(),
             tag: self.tag.clone(),
             policy: self.policy.policy(),
             poll: self.poll,

@@ -75,7 +75,9 @@ impl Sockets {
         for ((share, service, kind), listening) in on_each.zip(self.devices) {
             let options = match kind {
                 DeviceKind::Fs => DeviceOptions::Fs(share.policy.fuse_options()),
-                DeviceKind::P9 => DeviceOptions::P9(share.policy.p9_options()),
+                DeviceKind::P9 => {
+                    DeviceOptions::P9(share.p9_options.on_device(&share.policy, users))
+                }
             };
             let device = options.device(Arc::clone(service), &share.tag, share.poll);
             let after = after_connection(lifetime, ends.clone());

@@ -35,8 +35,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
-pub use virtio::Tag;
 use virtio::{FsFrontend, P9Frontend};
+pub use virtio::{P9DeviceOptions, Tag};
 
 /// How long nothing is accepted after a connection failed on this side, for
 /// instance for want of descriptors.
@@ -62,6 +62,8 @@ pub struct ServedShare {
     pub devices: Vec<ServedDevice>,
     /// Where peers connect over 9P.
     pub p9: Option<P9Share>,
+    /// How 9P is served, there and on a device.
+    pub p9_options: P9Options,
     /// The name under which the guest mounts it.
     pub tag: Tag,
     /// What is served, and how long guests may trust it.
@@ -269,12 +271,11 @@ fn after_connection(
 }
 
 /// What a device offers its guest.
-#[derive(Clone, Copy, Debug)]
 pub enum DeviceOptions {
     /// Over FUSE.
     Fs(fuse::serve::ServeOptions),
     /// Over 9P.
-    P9(P9ServeOptions),
+    P9(P9DeviceOptions),
 }
 
 impl From<fuse::serve::ServeOptions> for DeviceOptions {
@@ -285,7 +286,7 @@ impl From<fuse::serve::ServeOptions> for DeviceOptions {
 
 impl From<P9ServeOptions> for DeviceOptions {
     fn from(options: P9ServeOptions) -> Self {
-        DeviceOptions::P9(options)
+        DeviceOptions::P9(options.into())
     }
 }
 

@@ -14,18 +14,29 @@ pub fn start(dir: &Path, socket: &Path, more: &[&str]) -> Daemon {
 
 /// The same with a command of the caller's.
 pub fn started(mut command: Command, dir: &Path, socket: &Path) -> Daemon {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    stderr.read_line(&mut line).unwrap();
+    let (daemon, said) = announced(&mut command, 1);
     let expected = format!(
-        "sluice: serving {} as virtio-fs tag sluice on {}\n",
+        "sluice: serving {} as virtio-fs tag sluice on {}",
         dir.display(),
         socket.display()
     );
-    assert_eq!(line, expected);
+    assert_eq!(said, [expected]);
+    daemon
+}
+
+/// Starts a server and waits for so many lines of what it says.
+pub fn announced(command: &mut Command, lines: usize) -> (Daemon, Vec<String>) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut said = Vec::new();
+    for _ in 0..lines {
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.starts_with("sluice: serving "), "{line}");
+        said.push(line.trim_end().to_owned());
+    }
     child.stderr = Some(stderr.into_inner());
-    Daemon(child)
+    (Daemon(child), said)
 }
 
 /// What a monitor does.

@@ -1,8 +1,9 @@
 //! Where a server listens, and for whom.
 
+use crate::common::serving::announced;
 use crate::common::{run, sluice, status_and_line, text};
 use crate::peer::Peer;
-use crate::server::{Server, started};
+use crate::server::Server;
 use rustix::process::Signal;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -46,7 +47,7 @@ fn a_unix_socket_in_every_sandbox() {
 fn tcp_says_its_port_and_is_not_for_other_machines() {
     let dir = share();
     let arguments = ["serve", text(dir.path()), "--9p", "tcp:127.0.0.1:0"];
-    let (mut daemon, said) = started(&mut sluice(&arguments), 1);
+    let (mut daemon, said) = announced(&mut sluice(&arguments), 1);
     let address = said[0].rsplit_once("tcp:").unwrap().1;
     works(Peer::tcp(address));
     daemon.signal(Signal::TERM);
@@ -58,7 +59,7 @@ fn tcp_says_its_port_and_is_not_for_other_machines() {
     assert!(line.contains("--allow-remote"), "{line}");
     assert!(line.contains("no encryption"), "{line}");
     let arguments = [&arguments[..], &["--allow-remote"]].concat();
-    let (_daemon, said) = started(&mut sluice(&arguments), 1);
+    let (_daemon, said) = announced(&mut sluice(&arguments), 1);
     let port = said[0].rsplit_once(':').unwrap().1;
     works(Peer::tcp(&format!("127.0.0.1:{port}")));
 }
@@ -87,7 +88,7 @@ fn inherited_sockets_listen_or_are_connected() {
     let path = dir.path().join("socket");
     let listener = OwnedFd::from(UnixListener::bind(&path).unwrap());
     let arguments = ["serve", text(dir.path()), "--9p", "fd:3"];
-    let (mut daemon, _) = started(&mut with_descriptor(&arguments, &listener), 1);
+    let (mut daemon, _) = announced(&mut with_descriptor(&arguments, &listener), 1);
     works(Peer::unix(&path));
     works(Peer::unix(&path));
     daemon.signal(Signal::TERM);
@@ -96,7 +97,7 @@ fn inherited_sockets_listen_or_are_connected() {
 
     let (near, far) = UnixStream::pair().unwrap();
     let far = OwnedFd::from(far);
-    let (mut daemon, _) = started(&mut with_descriptor(&arguments, &far), 1);
+    let (mut daemon, _) = announced(&mut with_descriptor(&arguments, &far), 1);
     drop(far);
     works(Peer::over(near));
     assert_eq!(daemon.status(), 0, "nobody is left, and nobody can come");
@@ -115,7 +116,7 @@ fn systemd_passes_sockets() {
     let listener = OwnedFd::from(UnixListener::bind(&path).unwrap());
     let arguments = ["serve", text(dir.path()), "--9p", "activation"];
     let mut command = with_descriptor(&arguments, &listener);
-    let (_daemon, _) = started(command.env("LISTEN_FDS", "1"), 1);
+    let (_daemon, _) = announced(command.env("LISTEN_FDS", "1"), 1);
     works(Peer::unix(&path));
 
     let (status, line) = status_and_line(&run(&arguments));
@@ -138,7 +139,7 @@ fn a_guest_may_come_by_vsock() {
     let port = 0x4000_0000 + std::process::id();
     let address = format!("vsock:{port}");
     let arguments = ["serve", text(dir.path()), "--9p", &address];
-    let (mut daemon, said) = started(&mut sluice(&arguments), 1);
+    let (mut daemon, said) = announced(&mut sluice(&arguments), 1);
     assert!(said[0].ends_with(&format!("as 9P on vsock:{port}")));
     daemon.signal(Signal::TERM);
     assert_eq!(daemon.status(), 0);
@@ -154,7 +155,11 @@ fn what_makes_no_sense_is_one_line_and_status_2() {
         (&["--9p", "unix:s", "--squash", "some"], "neither none"),
         (&["--9p", "unix:s", "--msize", "100"], "from 4K to 16M"),
         (&["--9p", "unix:s", "--msize", "1T"], "such as 131072 or 1M"),
-        (&["--virtio-9p", "s", "--squash=all"], "--9p"),
+        (
+            &["--virtiofs", "s", "--squash=all"],
+            "<--9p <ADDRESS>|--virtio-9p <SOCKET>>",
+        ),
+        (&["--virtio-9p", "s", "--allow-remote"], "--9p <ADDRESS>"),
         (&[], "served nowhere"),
         (&["--virtiofs", "s", "--aname", "x"], "--9p"),
         (

@@ -1,8 +1,9 @@
 //! Several shares on one address, and who clients are.
 
+use crate::common::serving::announced;
 use crate::common::{skip, sluice, text};
 use crate::peer::Peer;
-use crate::server::{Server, started};
+use crate::server::Server;
 use sluice_proto::p9::wire::*;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -34,7 +35,7 @@ fn shares_on_one_address_are_told_apart_by_name() {
         &address,
         "--read-only",
     ];
-    let (_daemon, said) = started(&mut sluice(&arguments), 2);
+    let (_daemon, said) = announced(&mut sluice(&arguments), 2);
     assert!(said[0].ends_with(&format!("as 9P export first on {address}")));
 
     let mut peer = Peer::unix(&socket);
@@ -60,7 +61,6 @@ fn shares_on_one_address_are_told_apart_by_name() {
     assert_eq!(refused.result().unwrap_err(), EROFS);
 }
 
-/// A file for its owner alone, and a directory for all.
 /// As one that may be changed, and as one that may not.
 #[test]
 fn a_directory_may_have_two_names() {
@@ -77,7 +77,7 @@ fn a_directory_may_have_two_names() {
         &here,
         &["ro", "--read-only"],
     ];
-    let (_daemon, _) = started(&mut sluice(&arguments.concat()), 2);
+    let (_daemon, _) = announced(&mut sluice(&arguments.concat()), 2);
     let mut peer = Peer::unix(&socket);
     peer.version(8192);
     for (fid, aname, expected) in [
@@ -93,6 +93,7 @@ fn a_directory_may_have_two_names() {
     }
 }
 
+/// A file for its owner alone, in a directory for all.
 fn share_of_several() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let share = dir.path().join("share");

@@ -1,10 +1,9 @@
 //! A running `sluice serve --9p`.
 
+use crate::common::serving::announced;
 use crate::common::{Daemon, sluice, text};
 use crate::peer::Peer;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 /// A share in a directory of its own, and a server of it.
@@ -30,7 +29,7 @@ impl Server {
         }
         let address = format!("unix:{}", text(&dir.path().join("socket")));
         let arguments = [&["serve", text(&share), "--9p", &address], more].concat();
-        let (daemon, said) = started(&mut sluice(&arguments), 1);
+        let (daemon, said) = announced(&mut sluice(&arguments), 1);
         Server { daemon, said, dir }
     }
 
@@ -58,21 +57,6 @@ impl Server {
         assert_eq!(self.daemon.status(), 0);
         assert!(!self.socket().exists());
     }
-}
-
-/// Starts a server and waits for so many lines of what it says.
-pub(crate) fn started(command: &mut Command, lines: usize) -> (Daemon, Vec<String>) {
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let mut said = Vec::new();
-    for _ in 0..lines {
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        assert!(line.starts_with("sluice: serving "), "{line}");
-        said.push(line.trim_end().to_owned());
-    }
-    child.stderr = Some(stderr.into_inner());
-    (Daemon(child), said)
 }
 
 /// Fills a file with bytes that tell where they are.

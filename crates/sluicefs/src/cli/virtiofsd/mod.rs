@@ -9,7 +9,8 @@ use crate::isolation::IsolationOptions;
 use crate::layers::xattr_map::XattrMap;
 use crate::logging::{self, Destination};
 use crate::serve::{
-    self, DeviceKind, Ended, Endpoint, Lifetime, ServeConfig, ServedDevice, ServedShare, Tag,
+    self, DeviceKind, Ended, Endpoint, Lifetime, P9Options, ServeConfig, ServedDevice, ServedShare,
+    Tag,
 };
 use crate::share::{LockPlace, SharePolicy};
 use crate::translate::IdTranslation;
@@ -307,6 +308,7 @@ impl VirtiofsdArgs {
                 endpoint: self.endpoint().ok_or_else(|| lacks("--socket-path"))?,
             }],
             p9: None,
+            p9_options: P9Options::default(),
             tag: self.tag.clone(),
             policy: self.policy(),
             poll: Polling::default(),

@@ -53,6 +53,7 @@ fn virtme_ng() {
         dir: "/".into(),
         devices: devices(at("S")),
         p9: None,
+        p9_options: P9Options::default(),
         tag: "virtiofs".parse().unwrap(),
         policy: SharePolicy {
             announce_submounts: false,

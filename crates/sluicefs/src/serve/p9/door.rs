@@ -1,9 +1,9 @@
 //! Where peers come in: sockets that listen, and what is served there.
 
+use super::P9Options;
 use super::connection::Connection;
 use super::hub::Shared;
 use super::users::{HostUsers, PeerUsers};
-use super::{Access, P9Options};
 use crate::failure::{Failure, system_words};
 use crate::serve::socket::listen_at;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -337,9 +337,9 @@ impl Terms {
     fn config(&self, label: String, peer: Option<UCred>, link: Arc<dyn Link>) -> ServerConfig {
         let options = &self.options;
         let (users, is_believed) = PeerUsers::for_peer(Arc::clone(&self.users), peer);
-        let checks = match (options.access, is_believed) {
-            (Access::Client, true) => AccessChecks::Peer,
-            _ => AccessChecks::Service,
+        let checks = match is_believed {
+            true => options.access_on_address().checks(),
+            false => AccessChecks::Service,
         };
         ServerConfig {
             peer: Peer { label, checks },

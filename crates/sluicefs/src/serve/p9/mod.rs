@@ -25,6 +25,7 @@ mod users;
 
 use super::ServedShare;
 use super::listening::Service;
+use super::virtio::P9DeviceOptions;
 use crate::failure::{Failure, system_words};
 use crate::share::SharePolicy;
 pub(super) use door::Entrance;
@@ -33,8 +34,8 @@ use exports::{Export, Exports};
 use hub::Hub;
 use sluice_client::Address;
 use sluice_crew::Polling;
-use sluice_proto::p9::serve::{Bounds, QidVersion, ServeOptions, Squash};
-use sluice_vfs::FileService;
+use sluice_proto::p9::serve::{Bounds, QidVersion, ServeOptions, Squash, Users};
+use sluice_vfs::{AccessChecks, FileService};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::str::FromStr;
@@ -49,8 +50,6 @@ pub struct P9Share {
     /// The name under which they attach to it. The path of its directory works
     /// as well, and no name for the first share of an address.
     pub aname: Option<String>,
-    /// The same for all shares of an address.
-    pub options: P9Options,
 }
 
 impl P9Share {
@@ -63,29 +62,51 @@ impl P9Share {
     }
 }
 
-/// How 9P is served on an address.
+/// How 9P is served: the same for all shares of an address, and for the virtio
+/// device of a share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct P9Options {
-    /// Other machines may connect.
+    /// Other machines may connect to an address.
     pub allow_remote: bool,
-    /// As whom requests count, and who decides what they may do.
-    pub access: Access,
+    /// As whom requests count, and who decides what they may do. Not said, it is
+    /// [`Access::User`] on addresses. On a device it is [`Access::Client`], as the
+    /// kernel that mounts it checks, unless some are squashed: their rights are not
+    /// what that kernel thinks.
+    pub access: Option<Access>,
     /// Whose requests are done as someone else.
     pub squash: Squash,
     /// What the version of a qid is made of.
     pub qid_version: QidVersion,
     /// Largest message in bytes, both ways.
     pub msize: u32,
-    /// Which reads send pages of a file as they are.
+    /// Which reads from addresses send pages of a file as they are.
     pub zero_copy: ZeroCopy,
 }
 
 impl P9Options {
+    /// For a share's virtio device, whose guest's users are those of `users`.
+    pub(super) fn on_device(&self, policy: &SharePolicy, users: &UserBook) -> P9DeviceOptions {
+        let access = self.access.unwrap_or(match self.squash {
+            Squash::None => Access::Client,
+            Squash::Root { .. } | Squash::All { .. } => Access::User,
+        });
+        P9DeviceOptions {
+            serve: self.serve_options(access, policy),
+            checks: access.checks(),
+            msize: self.msize,
+            users: Arc::clone(&users.0) as Arc<dyn Users>,
+        }
+    }
+
+    fn access_on_address(&self) -> Access {
+        self.access.unwrap_or(Access::User)
+    }
+
     /// These options in the words of the 9P server, with what `policy` says.
-    fn serve_options(&self, policy: &SharePolicy) -> ServeOptions {
+    fn serve_options(&self, access: Access, policy: &SharePolicy) -> ServeOptions {
         ServeOptions {
             qid_version: self.qid_version,
-            squash: match (self.access, self.squash) {
+            squash: match (access, self.squash) {
                 (Access::Any, Squash::None) => HostUsers::own(),
                 (_, squash) => squash,
             },
@@ -98,7 +119,7 @@ impl Default for P9Options {
     fn default() -> Self {
         P9Options {
             allow_remote: false,
-            access: Access::User,
+            access: None,
             squash: Squash::None,
             qid_version: QidVersion::default(),
             msize: Bounds::default().msize,
@@ -117,6 +138,16 @@ pub enum Access {
     Client,
     /// As the user that serves, whoever attaches.
     Any,
+}
+
+impl Access {
+    /// Who decides, for peers that are believed.
+    fn checks(self) -> AccessChecks {
+        match self {
+            Access::Client => AccessChecks::Peer,
+            Access::User | Access::Any => AccessChecks::Service,
+        }
+    }
 }
 
 impl FromStr for Access {
@@ -189,7 +220,7 @@ pub(super) fn check_addresses(shares: &[ServedShare]) -> Result<(), String> {
                     "two shares of the same name on {address}: give each an --aname of its own"
                 ));
             }
-            if mine.options != theirs.options {
+            if share.p9_options != other.p9_options {
                 return Err(format!(
                     "shares on {address} differ in --access, --squash, --qid-version, --msize, \
                     --zero-copy or --allow-remote, which are the address's"
@@ -229,10 +260,7 @@ impl Entrances {
         let mut entrances = Vec::new();
         for (address, indices) in places {
             let first = indices.first().and_then(|index| shares.get(*index));
-            let options = first
-                .and_then(|share| share.p9.as_ref())
-                .map(|p9| p9.options);
-            let allow_remote = options.is_some_and(|options| options.allow_remote);
+            let allow_remote = first.is_some_and(|share| share.p9_options.allow_remote);
             for entrance in Entrance::open(address, allow_remote)? {
                 entrances.push((entrance, indices.clone()));
             }
@@ -294,7 +322,7 @@ impl Serving {
         let terms = || Terms {
             service: Arc::clone(&service),
             options: *options,
-            serve: options.serve_options(&SharePolicy::default()),
+            serve: options.serve_options(options.access_on_address(), &SharePolicy::default()),
             users: Arc::new(HostUsers::load()),
         };
         let entrances = Entrance::open(&Address::Unix(socket.to_owned()), false)?;
@@ -347,7 +375,7 @@ impl Serving {
 /// How these shares are served together.
 fn terms(shares: &[&Service<'_>], users: &UserBook) -> Option<Terms> {
     let (first, _) = shares.first()?;
-    let p9 = first.p9.as_ref()?;
+    let options = first.p9_options;
     let export = |(share, service): &&Service<'_>| Export {
         names: names(share),
         service: Arc::clone(service),
@@ -355,8 +383,8 @@ fn terms(shares: &[&Service<'_>], users: &UserBook) -> Option<Terms> {
     let service = Exports::new(shares.iter().map(export).collect());
     Some(Terms {
         service: Arc::new(service),
-        options: p9.options,
-        serve: p9.options.serve_options(&first.policy),
+        options,
+        serve: options.serve_options(options.access_on_address(), &first.policy),
         users: Arc::clone(&users.0),
     })
 }

@@ -19,6 +19,7 @@ mod turnstile;
 
 use crate::panics;
 pub(super) use fs::FsFrontend;
+pub use p9::P9DeviceOptions;
 pub(super) use p9::P9Frontend;
 use sluice_crew::Polling;
 use sluice_virtio::queue::Chain;

@@ -13,7 +13,7 @@ use super::{Connection, Frontend, Tag};
 use sluice_crew::Polling;
 use sluice_proto::p9::serve::{
     Admission, Bounds, Exchange, NumericUsers, PREFIX_MAX, Parked, Refused, ServeOptions, Server,
-    ServerConfig,
+    ServerConfig, Users,
 };
 use sluice_proto::p9::wire::{HEADER_LEN, Header, REPLY_PAYLOAD_AT};
 use sluice_vfs::{AccessChecks, Errno, FileService, Peer, ReadSink, SessionLimits, WriteSource};
@@ -30,11 +30,35 @@ thread_local! {
     static PREFIX: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
+/// How 9P is served on a device.
+pub struct P9DeviceOptions {
+    /// How files are shown and users taken.
+    pub serve: ServeOptions,
+    /// Who decides what the guest's users may do.
+    pub checks: AccessChecks,
+    /// Largest message in bytes, both ways.
+    pub msize: u32,
+    /// Who is who.
+    pub users: Arc<dyn Users>,
+}
+
+impl From<ServeOptions> for P9DeviceOptions {
+    /// For users who are known to the guest alone, and whose rights it checks.
+    fn from(serve: ServeOptions) -> Self {
+        P9DeviceOptions {
+            serve,
+            checks: AccessChecks::Peer,
+            msize: Bounds::default().msize,
+            users: Arc::new(NumericUsers),
+        }
+    }
+}
+
 /// 9P on a virtqueue. Every connection of a monitor is a peer of its own; what it held
 /// goes when it ends.
 pub(in crate::serve) struct P9Frontend {
     service: Arc<dyn FileService>,
-    options: ServeOptions,
+    options: P9DeviceOptions,
     polling: Polling,
     label: String,
     config: Vec<u8>,
@@ -44,7 +68,7 @@ impl P9Frontend {
     pub(in crate::serve) fn new(
         service: Arc<dyn FileService>,
         tag: &Tag,
-        options: ServeOptions,
+        options: P9DeviceOptions,
         polling: Polling,
     ) -> Self {
         P9Frontend {
@@ -60,13 +84,16 @@ impl P9Frontend {
         ServerConfig {
             peer: Peer {
                 label: self.label.clone(),
-                checks: AccessChecks::Peer, // the guest's kernel always checks
+                checks: self.options.checks,
             },
             limits: SessionLimits::default(),
             // The ring bounds the requests under way; their data is in the guest's memory.
-            bounds: Bounds::default(),
-            options: self.options,
-            users: Arc::new(NumericUsers),
+            bounds: Bounds {
+                msize: self.options.msize,
+                ..Bounds::default()
+            },
+            options: self.options.serve,
+            users: Arc::clone(&self.options.users),
             link: bell,
         }
     }
