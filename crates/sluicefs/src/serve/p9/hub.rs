@@ -174,6 +174,9 @@ impl Queue for Shared {
     type Hand = Hand;
     type Job = Job;
 
+    /// With nothing in the queue it asks the kernel.
+    const LOOKS_ARE_CALLS: bool = true;
+
     fn hand(&self) -> Hand {
         Hand {
             events: Vec::with_capacity(EVENTS_MAX),
