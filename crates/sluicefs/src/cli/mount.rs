@@ -54,7 +54,7 @@ Mount options:
   posixacl             keep and obey POSIX ACLs
   security_label       label what is made (SELinux) in the moment it is made
   poll=HOW             how to look for requests before sleeping: auto (default: up to
-                       50 µs where that pays off), off, or a duration such as 30us
+                       200 µs where that pays off), off, or a duration such as 30us
   fsname=NAME          what the mount table shows as the source
   [no]suid, [no]dev, [no]exec, [no]atime, [a]sync, dirsync
                        as for mount(8); nosuid and nodev are the default

@@ -148,7 +148,7 @@ pub(crate) struct ShareEntry {
     #[arg(long, default_value = "sluice")]
     tag: Tag,
 
-    /// How to look for requests before sleeping: auto (up to 50 µs where that
+    /// How to look for requests before sleeping: auto (up to 200 µs where that
     /// pays off), off, or a duration such as 30us
     #[arg(long, value_name = "auto|off|DURATION", default_value = "auto")]
     poll: Polling,
