@@ -3,7 +3,7 @@
 use crate::address::Address;
 use crate::connection::{Connection, Counts};
 use crate::dir::ReadDir;
-use crate::error::{Error, Lost, Result};
+use crate::error::{Error, Result};
 use crate::file::File;
 use crate::ops::{OpenFid, Stopped, Tree};
 use crate::options::ConnectOptions;
@@ -42,16 +42,9 @@ impl Client {
     /// [`Error::Connect`] if there is no such server or it speaks no dialect
     /// that was offered; what the server answers to the attachment.
     pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Self> {
-        let first = Client::over(Box::new(Socket::connect(address)?), options);
-        match first {
-            // It may be that the server does not stand unknown versions.
-            Err(Error::Lost(Lost::Closed)) if options.dialects.len() > 1 => {
-                let mut lesser = options.clone();
-                lesser.dialects.remove(0);
-                Client::connect(address, &lesser)
-            }
-            other => other,
-        }
+        let connect = || Ok(Box::new(Socket::connect(address)?) as Box<dyn Transport>);
+        let tree = Arc::new(Tree::connect(&connect, options)?);
+        Ok(Client { tree })
     }
 
     /// The same over a stream that is connected.
@@ -109,7 +102,7 @@ impl Client {
     pub fn create(&self, path: impl AsRef<Path>, flags: OpenFlags, perm: u32) -> Result<File> {
         let (dir, name) = dir_and_name(path.as_ref())?;
         let opened = self.resolve(dir, true, |tree, dir| {
-            tree.create_at(tree.root, dir, &name, flags, perm)
+            tree.create_at(tree.root, dir, &name, flags, (perm, tree.gid))
         })?;
         Ok(self.file(opened, flags))
     }
@@ -175,7 +168,7 @@ impl Client {
     /// What the server answers.
     pub fn create_dir(&self, path: impl AsRef<Path>, perm: u32) -> Result<()> {
         self.in_dir(path.as_ref(), |tree, dir, name| {
-            tree.mkdir(dir, name, perm).map(drop)
+            tree.mkdir(dir, name, perm, tree.gid).map(drop)
         })
     }
 
@@ -187,7 +180,7 @@ impl Client {
         use std::os::unix::ffi::OsStrExt;
         let target = target.as_ref().as_os_str().as_bytes();
         self.in_dir(path.as_ref(), |tree, dir, name| {
-            tree.symlink(dir, name, target).map(drop)
+            tree.symlink(dir, name, target, tree.gid).map(drop)
         })
     }
 
@@ -203,7 +196,8 @@ impl Client {
         perm: u32,
     ) -> Result<()> {
         self.in_dir(path.as_ref(), |tree, dir, name| {
-            tree.mknod(dir, name, file_type, rdev, perm).map(drop)
+            tree.mknod(dir, name, file_type, rdev, (perm, tree.gid))
+                .map(drop)
         })
     }
 

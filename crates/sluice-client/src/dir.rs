@@ -31,7 +31,7 @@ impl Iterator for ReadDir {
     /// After an error nothing is left.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if let Some(entry) = self.page.next() {
+            if let Some(entry) = self.page.find(|entry| !entry.is_dot()) {
                 return Some(Ok(DirEntry { entry }));
             }
             let cookie = self.next.take()?;

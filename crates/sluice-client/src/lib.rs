@@ -32,6 +32,7 @@
 //! | module | duty |
 //! |---|---|
 //! | `client`, `file`, `dir`, `stream` | the interface: paths, open files, listings, sequential streams |
+//! | `service` | a server as a [`sluice_vfs::FileService`]: sessions that outlive their connection |
 //! | `ops` | operations on fids, in whichever dialect is spoken |
 //! | `connection` | one stream for many threads: who reads, who sends, who waits |
 //! | `requests`, `version`, `fids` | the protocol's state: tags and what may answer them, the dialect, numbers of fids; no I/O |
@@ -50,6 +51,7 @@ mod ops;
 mod options;
 mod path;
 mod requests;
+mod service;
 mod stream;
 pub mod translate;
 mod transport;
@@ -62,6 +64,7 @@ pub use dir::{DirEntry, ReadDir};
 pub use error::{Error, Lost, Result, Violation};
 pub use file::File;
 pub use options::ConnectOptions;
+pub use service::{Access, Connect, Persistence, RemoteService, ServiceOptions};
 pub use stream::{Reader, Writer};
 pub use transport::{Socket, Transport};
 

@@ -23,6 +23,9 @@ pub(crate) enum Want {
     Owned(Vec<u8>),
     /// Nobody waits. A fid that the request gives back is free then.
     Nothing(Option<u32>),
+    /// Nobody waits for a Tflush itself. If it is answered before the request
+    /// with this tag is, that one got no answer and ends with `EINTR`.
+    CallOff(u16),
 }
 
 impl Want {
@@ -32,7 +35,7 @@ impl Want {
             Want::Message => 0,
             Want::InPlace(room) => *room,
             Want::Owned(buf) => buf.len(),
-            Want::Nothing(_) => usize::MAX,
+            Want::Nothing(_) | Want::CallOff(_) => usize::MAX,
         }
     }
 }
@@ -135,7 +138,7 @@ impl<W: Clone> Requests<W> {
     pub(crate) fn begin(&mut self, kind: Type, want: Want, owner: W) -> Option<u16> {
         let tag = self.free.pop_front()?;
         let room = want.room();
-        let is_large = room >= self.threshold && !matches!(want, Want::Nothing(_));
+        let is_large = room >= self.threshold && room < usize::MAX;
         self.large += usize::from(is_large);
         let slot = self.slots.get_mut(usize::from(tag))?;
         *slot = Some(Slot {
@@ -167,6 +170,12 @@ impl<W: Clone> Requests<W> {
             .get(usize::from(tag))?
             .as_ref()
             .map(|slot| &slot.owner)
+    }
+
+    /// Whether it has no answer yet.
+    pub(crate) fn is_unanswered(&self, tag: u16) -> bool {
+        let slot = self.slots.get(usize::from(tag)).and_then(Option::as_ref);
+        slot.is_some_and(|slot| slot.answer.is_none())
     }
 
     /// Those who wait for replies.
@@ -244,9 +253,16 @@ impl<W: Clone> Requests<W> {
         let Some(slot) = self.slot_mut(tag) else {
             return (None, None);
         };
-        if let Want::Nothing(fid) = slot.want {
-            self.remove(tag);
-            return (None, fid);
+        match slot.want {
+            Want::Nothing(fid) => {
+                self.remove(tag);
+                return (None, fid);
+            }
+            Want::CallOff(oldtag) => {
+                self.remove(tag);
+                return (self.call_off(oldtag), None);
+            }
+            Want::Message | Want::InPlace(_) | Want::Owned(_) => {}
         }
         let asked = slot.room;
         slot.answer = Some(match decode_reply(message, payload_len, dialect) {
@@ -268,6 +284,13 @@ impl<W: Clone> Requests<W> {
             },
         });
         (Some(slot.owner.clone()), None)
+    }
+
+    /// No answer comes any more; whoever waits for it.
+    fn call_off(&mut self, tag: u16) -> Option<W> {
+        let slot = self.slot_mut(tag).filter(|slot| slot.answer.is_none())?;
+        slot.answer = Some(Err(Error::Refused(Errno::EINTR)));
+        Some(slot.owner.clone())
     }
 
     /// The answer, once; its tag is free then.
@@ -372,6 +395,33 @@ mod tests {
             (None, Some(9))
         );
         assert!(requests.has_room(4));
+    }
+
+    #[test]
+    fn what_is_called_off_ends_unless_it_was_answered_before() {
+        let flush = [7, 0, 0, 0, 109, 1, 0];
+        for is_answered in [false, true] {
+            let mut requests = requests();
+            let lock = requests.begin(Type::Lock, Want::Message, ()).unwrap();
+            let off = requests
+                .begin(Type::Flush, Want::CallOff(lock), ())
+                .unwrap();
+            assert_eq!((lock, off), (0, 1));
+            if is_answered {
+                let granted = [8, 0, 0, 0, 53, 0, 0, 0];
+                requests.arrives(&Header::peek(&granted).unwrap()).unwrap();
+                requests.finish(lock, &granted, 0, Vec::new());
+            }
+            requests.arrives(&Header::peek(&flush).unwrap()).unwrap();
+            let told = requests.finish(off, &flush, 0, Vec::new());
+            assert_eq!(told, ((!is_answered).then_some(()), None));
+            let outcome = requests.take(lock).unwrap();
+            match is_answered {
+                true => assert!(outcome.is_ok()),
+                false => assert_eq!(outcome.unwrap_err(), Error::Refused(Errno::EINTR)),
+            }
+            assert!(requests.has_room(4));
+        }
     }
 
     #[test]

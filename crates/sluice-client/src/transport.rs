@@ -42,6 +42,12 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// What the system says; that time passed is none.
     fn wait_to_send(&self, or_receive: bool, limit: Duration) -> io::Result<bool>;
+
+    /// Whether the peer is known to take nothing in any more. Does not wait.
+    fn has_ended(&self) -> bool;
+
+    /// Ends it in both directions; whoever receives learns of it at once.
+    fn close(&self);
 }
 
 /// Most buffers that the kernel takes at a time (`UIO_MAXIOV`).
@@ -183,5 +189,21 @@ impl Transport for Socket {
             Err(errno) => Err(errno.into()),
             Ok(_) => Ok(polled[0].revents().intersects(PollFlags::IN)),
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        let wanted = PollFlags::RDHUP;
+        let mut polled = [PollFd::from_borrowed_fd(self.0.as_fd(), wanted)];
+        let now = Timespec::default();
+        let ended = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+        match rustix::event::poll(&mut polled, Some(&now)) {
+            Ok(_) => polled[0].revents().intersects(ended),
+            Err(_) => false,
+        }
+    }
+
+    fn close(&self) {
+        // One that is over already needs no more.
+        let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
     }
 }

@@ -6,7 +6,7 @@
 //! - `service`: one peer's session, with one line for each operation.
 //! - `ops`: the operations, by family. They own no state.
 //! - `inode_table`, `handle_table`: the nodes a peer knows and the files it has
-//!   open, on `slab`; `lock_table`: the locks it holds (in `lock_ranges`)
+//!   open, on `slab`; `lock_table`: the locks it holds
 //!   and waits for (`waits`);
 //!   `dir_cursor`: where a listing stands; `fd_cache`: the descriptors of nodes
 //!   that are kept for a while. Each owns its lock.
@@ -60,7 +60,6 @@ mod idmap;
 mod ino_map;
 mod inode;
 mod inode_table;
-mod lock_ranges;
 mod lock_table;
 mod ops;
 mod reach;

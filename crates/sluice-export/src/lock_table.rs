@@ -17,13 +17,12 @@ pub(crate) use waits::Waiting;
 
 use crate::fd_budget::{Held, Share};
 use crate::handle_table::Handle;
-use crate::lock_ranges::LockRanges;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::FlockOperation;
 use sluice_sys::lock::{ofd_conflict, ofd_lock};
 use sluice_vfs::{
-    Errno, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner, LockRange, NodeId, Result,
-    SessionLimits, WaitId,
+    Errno, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner, LockRange, LockRanges,
+    NodeId, Result, SessionLimits, WaitId,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;

@@ -5,6 +5,7 @@
 //! - [`faults`]: a layer that fails, stalls and cuts calls short on demand.
 //! - [`fuse_client`]: a session on the far side of FUSE bytes, or of a ring.
 //! - [`p9_client`]: a session on the far side of 9P bytes, or of a ring.
+//! - [`p9_stream`]: a 9P server on a stream in this process.
 //! - [`posix`]: cases for directories, with a kernel's system calls.
 //! - [`raw_guest`]: a virtio-fs driver with full control over bytes and descriptors.
 //! - [`bench`]: measurements, side by side with peers.
@@ -21,6 +22,7 @@ pub mod faults;
 pub mod fuse_client;
 pub mod model;
 pub mod p9_client;
+pub mod p9_stream;
 pub mod posix;
 pub mod raw_guest;
 pub mod request_log;

@@ -1,7 +1,8 @@
 //! The conformance cases over every path that needs neither a mount nor a guest.
 
+use sluice_client::Dialect;
 use sluice_lab::conformance::paths::{
-    ExportPath, FusePath, ModelPath, P9Path, P9RingPath, RingPath, TroubledPath,
+    ExportPath, FusePath, ModelPath, P9Path, P9RingPath, RemotePath, RingPath, TroubledPath,
 };
 use sluice_lab::conformance::{Path, all_cases, run};
 use std::env;
@@ -65,6 +66,24 @@ fn a_9p_ring_conforms_over_the_model() {
 #[test]
 fn a_9p_ring_conforms_over_the_export_engine() {
     conforms(P9RingPath::over(on_disk()), by_user(400, 340));
+}
+
+#[test]
+fn the_client_conforms_over_the_model() {
+    conforms(RemotePath::over(ModelPath, Dialect::Sluice), 410);
+}
+
+#[test]
+fn the_client_conforms_in_linuxs_dialect() {
+    conforms(RemotePath::over(ModelPath, Dialect::Linux), 410);
+}
+
+#[test]
+fn the_client_conforms_over_the_export_engine() {
+    conforms(
+        RemotePath::over(on_disk(), Dialect::Sluice),
+        by_user(430, 370),
+    );
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod forward;
 mod ids;
 mod limits;
 mod lock;
+mod lock_ranges;
 mod name;
 mod payload;
 mod service;
@@ -50,6 +51,7 @@ pub use limits::{
     XATTR_VALUE_MAX,
 };
 pub use lock::{Lock, LockKind, LockOutcome, LockRange, LockStyle};
+pub use lock_ranges::LockRanges;
 pub use name::{InvalidName, Name, XattrName};
 pub use payload::{ReadSink, SliceSink, SliceSource, VecSink, WriteFlags, WriteSource};
 pub use service::{AttachOptions, Attached, Features, FileService, Session};

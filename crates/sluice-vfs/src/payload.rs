@@ -19,6 +19,22 @@ pub trait ReadSink {
     /// Takes `bytes`, for what is not in any file. `EMSGSIZE` if they don't fit,
     /// and then none is taken.
     fn put(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// The room that is left, where it is memory of this process: for whoever
+    /// receives from something that has no offsets, such as a socket. A sink in
+    /// a guest's memory has none to show.
+    fn room(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
+    /// Takes the first `len` bytes of [`ReadSink::room`], which were filled.
+    /// `EMSGSIZE` if there is less room.
+    fn commit(&mut self, len: usize) -> Result<()> {
+        match len {
+            0 => Ok(()),
+            _ => Err(Errno::EMSGSIZE),
+        }
+    }
 }
 
 bitflags! {
@@ -50,6 +66,21 @@ pub trait WriteSource {
     /// Copies the next `buf.len()` bytes out, for what is not meant for a file.
     /// `EMSGSIZE` if fewer are left, and then none is taken.
     fn take(&mut self, buf: &mut [u8]) -> Result<()>;
+
+    /// The bytes that are left, where they are in memory of this process: for
+    /// whoever sends them to something that has no offsets, such as a socket.
+    fn bytes(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Gives the first `len` of [`WriteSource::bytes`] up, which were sent.
+    /// `EMSGSIZE` if fewer are left.
+    fn consume(&mut self, len: usize) -> Result<()> {
+        match len {
+            0 => Ok(()),
+            _ => Err(Errno::EMSGSIZE),
+        }
+    }
 }
 
 /// Reads into a slice.
@@ -99,6 +130,18 @@ impl ReadSink for SliceSink<'_> {
             .ok_or(Errno::EMSGSIZE)?;
         room.copy_from_slice(bytes);
         self.len += bytes.len();
+        Ok(())
+    }
+
+    fn room(&mut self) -> Option<&mut [u8]> {
+        self.buf.get_mut(self.len..)
+    }
+
+    fn commit(&mut self, len: usize) -> Result<()> {
+        match len <= self.remaining() {
+            true => self.len += len,
+            false => return Err(Errno::EMSGSIZE),
+        }
         Ok(())
     }
 }
@@ -192,6 +235,15 @@ impl WriteSource for SliceSource<'_> {
         self.bytes = rest;
         Ok(())
     }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(self.bytes)
+    }
+
+    fn consume(&mut self, len: usize) -> Result<()> {
+        self.bytes = self.bytes.get(len..).ok_or(Errno::EMSGSIZE)?;
+        Ok(())
+    }
 }
 
 impl From<WriteFlags> for rustix::io::ReadWriteFlags {
@@ -232,6 +284,22 @@ mod tests {
         assert_eq!(sink.put(b"abcd"), Err(Errno::EMSGSIZE));
         assert_eq!(sink.put(b"abc"), Ok(()));
         assert_eq!(sink.into_bytes(), b"89abc");
+    }
+
+    #[test]
+    fn memory_is_taken_as_far_as_it_was_used() {
+        let mut buf = [0; 4];
+        let mut sink = SliceSink::new(&mut buf);
+        sink.put(b"a").unwrap();
+        sink.room().unwrap()[..2].copy_from_slice(b"bc");
+        sink.commit(2).unwrap();
+        assert_eq!(sink.commit(2), Err(Errno::EMSGSIZE));
+        assert_eq!((sink.filled(), sink.remaining()), (&b"abc"[..], 1));
+        let mut source = SliceSource::new(b"abc");
+        source.consume(1).unwrap();
+        assert_eq!(source.bytes(), Some(&b"bc"[..]));
+        assert_eq!(source.consume(3), Err(Errno::EMSGSIZE));
+        assert_eq!(source.remaining(), 2);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use reader::{Reader, Step};
 use sluice_proto::p9::wire::Request;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
+use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 /// Most requests that are under way on a connection; more wait.
@@ -185,6 +185,31 @@ impl Connection {
         self.submit([(request, want)], &[], &mut flights).map(drop)
     }
 
+    /// Asks the server to answer a request that `waiter` waits for no more, if it
+    /// still does: it ends with `EINTR`, unless it was answered before.
+    pub(crate) fn call_off(&self, tag: u16, waiter: ThreadId) -> Result<()> {
+        let flush = Request::Flush { oldtag: tag };
+        let mut flights = Flights::new(self);
+        let is_due = |state: &State| {
+            let owner = state.requests.owner(tag);
+            state.requests.is_unanswered(tag) && owner.is_some_and(|owner| owner.id() == waiter)
+        };
+        let requests = [(&flush, Want::CallOff(tag))];
+        self.submit_if(requests, &[], &mut flights, is_due)
+            .map(drop)
+    }
+
+    /// Whether nothing more can be asked for, as far as can be told now.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.lock().lost.is_some() || self.transport.has_ended()
+    }
+
+    /// Ends it.
+    pub(crate) fn close(&self) {
+        self.lock().lose(Lost::Closed);
+        self.transport.close();
+    }
+
     /// Waits, reading if nobody else does, until `ready` finds what it wants.
     fn wait_for<T>(
         &self,
@@ -308,10 +333,12 @@ impl State {
         if let Some(fid) = fid {
             self.fids.give_back(fid);
         }
-        match owner {
-            Some(owner) if owner.id() != thread::current().id() => owner.unpark(),
-            Some(_) => {}
-            None => self.wake_sender(),
+        if let Some(owner) = owner.filter(|owner| owner.id() != thread::current().id()) {
+            owner.unpark();
+        }
+        let is_tag_free = self.requests.owner(tag).is_none();
+        if is_tag_free {
+            self.wake_sender();
         }
     }
 }

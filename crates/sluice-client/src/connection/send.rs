@@ -25,22 +25,40 @@ impl Connection {
         payload: &[IoSlice<'_>],
         flights: &mut Flights<'_, '_>,
     ) -> Result<[u16; N]> {
+        let tags = self.submit_if(requests, payload, flights, |_| true)?;
+        // They always were due.
+        tags.ok_or(Error::TooLong)
+    }
+
+    /// The same, unless they are not due any more when their turn comes.
+    pub(super) fn submit_if<const N: usize>(
+        &self,
+        requests: [(&Request<'_>, Want); N],
+        payload: &[IoSlice<'_>],
+        flights: &mut Flights<'_, '_>,
+        is_due: impl Fn(&State) -> bool,
+    ) -> Result<Option<[u16; N]>> {
         let kinds = requests.each_ref().map(|(request, _)| *request);
         let mut wants = Some(requests.map(|(request, want)| (request.kind(), want)));
         let begin = |state: &mut State| {
             if state.is_sending || !state.requests.has_room(N) {
                 return None;
             }
+            if !is_due(state) {
+                return Some(None);
+            }
             let wants = wants.take()?;
             state.is_sending = true;
-            Some(wants.map(|(kind, want)| {
+            Some(Some(wants.map(|(kind, want)| {
                 let begun = state.requests.begin(kind, want, thread::current());
                 // There is room for all of them.
                 begun.unwrap_or(u16::MAX)
-            }))
+            })))
         };
         let deadline = self.deadline();
-        let tags = self.wait_for(&mut flights.list, Need::Send, deadline, begin)?;
+        let Some(tags) = self.wait_for(&mut flights.list, Need::Send, deadline, begin)? else {
+            return Ok(None);
+        };
         let sent = self.encode_and_send(&kinds, &tags, payload, flights);
         let mut state = self.lock();
         state.is_sending = false;
@@ -54,7 +72,7 @@ impl Connection {
         }
         state.wake_sender();
         drop(state);
-        sent.map(|()| tags)
+        sent.map(|()| Some(tags))
     }
 
     fn encode_and_send(

@@ -1,11 +1,15 @@
 //! Attributes.
 
+use super::fused::attr_at;
 use super::walk::{NAMES_ROOM, Stopped, names};
 use super::{Tree, odd};
+use crate::connection::Flights;
 use crate::error::{Error, Result};
 use crate::requests::Answer;
 use crate::translate;
-use sluice_proto::p9::wire::{Counted, GetattrMask, QidType, Reply, Request, Stat, Trailing};
+use sluice_proto::p9::wire::{
+    Counted, GetattrMask, NOFID, QidType, Reply, Request, Stat, Trailing,
+};
 use sluice_vfs::{Attr, Errno, SetAttr, StatFs, WALK_MAX};
 
 /// What is asked for, always: it is one call for the server.
@@ -66,6 +70,49 @@ impl Tree {
         let (newfid, attr) = self.lookup(fid, list)?;
         self.clunk(newfid);
         Ok(attr)
+    }
+
+    /// Attributes of what each of the names in a directory leads to, asked for at
+    /// once where the server has a message for it.
+    pub(crate) fn stat_many(
+        &self,
+        dir: u32,
+        list: &[Option<&[u8]>],
+    ) -> Result<Vec<Option<Result<Attr>>>> {
+        if !self.is_fused() {
+            return Ok(list
+                .iter()
+                .map(|name| Some(self.stat_at(dir, &[(*name)?]).map_err(|it| it.error)))
+                .collect());
+        }
+        let mut flights = Flights::new(&self.connection);
+        let mut tags = Vec::with_capacity(list.len());
+        for name in list {
+            let mut room = [0; NAMES_ROOM];
+            let tag = match name {
+                None => None,
+                Some(name) => {
+                    let request = Request::StatAt {
+                        fid: dir,
+                        newfid: NOFID,
+                        names: names(&[name], &mut room)?,
+                    };
+                    Some(flights.send(&request, Vec::new(), &[])?)
+                }
+            };
+            tags.push(tag);
+        }
+        let mut told = Vec::with_capacity(list.len());
+        for tag in tags {
+            let answer = tag.map(|tag| flights.wait(tag));
+            if let Some(Err(error)) = &answer
+                && error.is_fatal()
+            {
+                return Err(error.clone());
+            }
+            told.push(answer.map(|answer| attr_at(&answer?)));
+        }
+        Ok(told)
     }
 
     /// Attributes of a fid that was walked to; without success it is given back.

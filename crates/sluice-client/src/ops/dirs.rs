@@ -22,9 +22,16 @@ pub(crate) struct Entry {
     pub(crate) attr: Option<Attr>,
 }
 
+impl Entry {
+    /// Whether it is `.` or `..`.
+    pub(crate) fn is_dot(&self) -> bool {
+        matches!(&self.name[..], b"." | b"..")
+    }
+}
+
 impl Tree {
-    /// Entries from `cookie` on, but `.` and `..`, and where to go on; none at
-    /// the end. In 9P2000 and 9P2000.u a listing can only go on where it stood,
+    /// Entries from `cookie` on and where to go on; none at the end. The dialect
+    /// decides whether `.` and `..` are among them. In 9P2000 and 9P2000.u a listing can only go on where it stood,
     /// or begin again.
     pub(crate) fn list(&self, dir: &OpenFid, cookie: u64) -> Result<(Vec<Entry>, Option<u64>)> {
         let (fid, offset) = (dir.fid, cookie);
@@ -41,7 +48,7 @@ impl Tree {
         if data.is_empty() {
             return Ok((Vec::new(), None));
         }
-        let mut entries = match self.is_linux() {
+        let entries = match self.is_linux() {
             true => dirents(data)?,
             false => self.stats(data)?,
         };
@@ -52,7 +59,6 @@ impl Tree {
         if next == Some(cookie) {
             return Err(Violation::Value("a listing that does not go on").into());
         }
-        entries.retain(|entry| !matches!(&entry.name[..], b"." | b".."));
         Ok((entries, next))
     }
 

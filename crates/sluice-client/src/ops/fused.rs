@@ -36,7 +36,7 @@ impl Tree {
         dir: &[impl AsRef<[u8]>],
         name: &[u8],
         flags: OpenFlags,
-        bits: u32,
+        (bits, gid): (u32, u32),
     ) -> Fused<OpenFid> {
         let mut list: Vec<&[u8]> = dir.iter().map(AsRef::as_ref).collect();
         list.push(name);
@@ -45,7 +45,7 @@ impl Tree {
             newfid,
             flags: translate::lopen_flags(flags) | LopenFlags::CREATE,
             mode: bits & UnixMode::PERM_MASK,
-            gid: self.gid,
+            gid,
             names,
         })?;
         Some(match done {
@@ -54,6 +54,70 @@ impl Tree {
             Err(stopped) if stopped.link_at == Some(dir.len()) => Err(stopped.error.into()),
             Err(stopped) => Err(stopped),
         })
+    }
+
+    /// Tcreateat in a directory, and a fid for what was made that is not open, if
+    /// there could be one: two messages at once.
+    pub(super) fn create_kept_fused(
+        &self,
+        dir: u32,
+        name: &[u8],
+        flags: OpenFlags,
+        (bits, gid): (u32, u32),
+    ) -> Option<Result<(OpenFid, Option<u32>)>> {
+        if !self.is_fused() {
+            return None;
+        }
+        let (mut room, mut no_room) = ([0; NAMES_ROOM], [0; NAMES_ROOM]);
+        let none: [&[u8]; 0] = [];
+        let lists = names(&[name], &mut room).and_then(|it| Ok((it, names(&none, &mut no_room)?)));
+        let (name, none) = match lists {
+            Ok(lists) => lists,
+            Err(error) => return Some(Err(error)),
+        };
+        let (fid, newfid) = (self.connection.take_fid(), self.connection.take_fid());
+        let create = Request::CreateAt {
+            fid: dir,
+            newfid: fid,
+            flags: translate::lopen_flags(flags) | LopenFlags::CREATE,
+            mode: bits & UnixMode::PERM_MASK,
+            gid,
+            names: name,
+        };
+        let walk = Request::Walk {
+            fid,
+            newfid,
+            names: none,
+        };
+        let [created, walked] = match self.connection.call_all([&create, &walk]) {
+            Ok(answers) => answers,
+            Err(lost) => return Some(Err(lost)),
+        };
+        let is_unknown = |error: &Error| matches!(error, Error::TimedOut(_));
+        let kept = match &walked {
+            Ok(_) => Some(newfid),
+            Err(error) => {
+                if !is_unknown(error) {
+                    self.connection.give_back_fid(newfid);
+                }
+                None
+            }
+        };
+        match created {
+            Ok(answer) => Some(self.opened(fid, &answer).map(|opened| (opened, kept))),
+            Err(error) => {
+                if !is_unknown(&error) {
+                    self.connection.give_back_fid(fid);
+                }
+                match error.errno() {
+                    Errno::EOPNOTSUPP | Errno::ENOSYS => {
+                        self.is_fused.store(false, Ordering::Relaxed);
+                        None
+                    }
+                    _ => Some(Err(error)),
+                }
+            }
+        }
     }
 
     /// Tstatat; with a fid for what is there, or without.
@@ -68,7 +132,12 @@ impl Tree {
             newfid,
             names,
         })
-        .map(|done| done.and_then(|(newfid, answer)| Ok((newfid, attr_in(&answer)?))))
+        .map(|done| done.and_then(|(newfid, answer)| Ok((newfid, attr_at(&answer)?))))
+    }
+
+    /// Whether the server is asked for it.
+    pub(super) fn is_fused(&self) -> bool {
+        self.is_fused.load(Ordering::Relaxed)
     }
 
     /// Sends one; the fid that it made, and the answer.
@@ -79,7 +148,7 @@ impl Tree {
         keeps: bool,
         request: impl for<'n> FnOnce(u32, sluice_proto::p9::wire::Names<'n>) -> Request<'n> + 'r,
     ) -> Fused<(u32, Answer)> {
-        if !self.is_fused.load(Ordering::Relaxed) || list.len() > WALK_MAX {
+        if !self.is_fused() || list.len() > WALK_MAX {
             return None;
         }
         let mut room = [0; NAMES_ROOM];
@@ -125,7 +194,7 @@ impl Tree {
     }
 }
 
-fn attr_in(answer: &Answer) -> Result<Attr> {
+pub(super) fn attr_at(answer: &Answer) -> Result<Attr> {
     match answer.get()? {
         Reply::StatAt { attr, .. } => Ok(translate::attr(&attr)),
         other => Err(odd(&other)),

@@ -11,6 +11,26 @@ impl Tree {
     /// Takes a lock or gives it up; `EAGAIN` if it is held by another owner and
     /// is not to be waited for. An owner is a name and the lock's process id.
     pub(crate) fn lock(&self, fid: u32, owner: &[u8], lock: &Lock, wait: bool) -> Result<()> {
+        loop {
+            match self.try_lock(fid, owner, lock, wait, |_| ())? {
+                true => return Ok(()),
+                // A server that cannot park the request.
+                false if wait => std::thread::sleep(RETRY),
+                false => return Err(Error::Refused(Errno::EAGAIN)),
+            }
+        }
+    }
+
+    /// Asks for a lock; false if another owner holds one in its way. With `wait`
+    /// a server that can answers when it is free. `sent` gets the request's tag.
+    pub(crate) fn try_lock(
+        &self,
+        fid: u32,
+        owner: &[u8],
+        lock: &Lock,
+        wait: bool,
+        sent: impl FnOnce(u16),
+    ) -> Result<bool> {
         self.require_linux("locks")?;
         let request = Request::Lock {
             fid,
@@ -26,25 +46,22 @@ impl Tree {
                 client_id: Str(owner),
             },
         };
-        loop {
-            let mut flights = Flights::new(&self.connection);
-            let tag = flights.send(&request, Vec::new(), &[])?;
-            let answer = match wait {
-                true => flights.wait_for_ever(tag)?,
-                false => flights.wait(tag)?,
-            };
-            match answer.get()? {
-                Reply::Lock { status } => match status {
-                    LockArgs::SUCCESS => return Ok(()),
-                    // A server that cannot park the request.
-                    LockArgs::BLOCKED if wait => std::thread::sleep(RETRY),
-                    LockArgs::BLOCKED => return Err(Error::Refused(Errno::EAGAIN)),
-                    LockArgs::GRACE => return Err(Error::Refused(Errno::EAGAIN)),
-                    LockArgs::ERROR => return Err(Error::Refused(Errno::ENOLCK)),
-                    _ => return Err(Violation::Value("the status of an Rlock").into()),
-                },
-                other => return Err(odd(&other)),
-            }
+        let mut flights = Flights::new(&self.connection);
+        let tag = flights.send(&request, Vec::new(), &[])?;
+        sent(tag);
+        let answer = match wait {
+            true => flights.wait_for_ever(tag)?,
+            false => flights.wait(tag)?,
+        };
+        match answer.get()? {
+            Reply::Lock { status } => match status {
+                LockArgs::SUCCESS => Ok(true),
+                LockArgs::BLOCKED => Ok(false),
+                LockArgs::GRACE => Err(Error::Refused(Errno::EAGAIN)),
+                LockArgs::ERROR => Err(Error::Refused(Errno::ENOLCK)),
+                _ => Err(Violation::Value("the status of an Rlock").into()),
+            },
+            other => Err(odd(&other)),
         }
     }
 
@@ -67,4 +84,4 @@ impl Tree {
 }
 
 /// How often a server that cannot wait itself is asked again.
-const RETRY: std::time::Duration = std::time::Duration::from_millis(200);
+pub(crate) const RETRY: std::time::Duration = std::time::Duration::from_millis(200);

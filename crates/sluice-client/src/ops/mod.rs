@@ -18,13 +18,15 @@ mod xattr;
 
 pub(crate) use content::count_written;
 pub(crate) use dirs::Entry;
+pub(crate) use lock::RETRY as LOCK_RETRY;
 pub(crate) use open::OpenFid;
 pub(crate) use walk::Stopped;
 
 use crate::connection::Connection;
-use crate::error::{Error, Result, Violation};
+use crate::error::{Error, Lost, Result, Violation};
 use crate::options::ConnectOptions;
 use crate::requests::Answer;
+use crate::transport::Transport;
 use sluice_proto::p9::wire::{Dialect, Extended, NOFID, Qid, Reply, Request, Str, UnixId};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -34,7 +36,7 @@ pub(crate) struct Tree {
     /// The fid of its root.
     pub(crate) root: u32,
     /// The group that what is made belongs to.
-    gid: u32,
+    pub(crate) gid: u32,
     /// The server takes messages that depend on each other in their order.
     is_orderly: AtomicBool,
     /// The server has messages that do what takes several elsewhere.
@@ -42,25 +44,27 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// Connects and attaches to an export. A server that does not stand versions
+    /// that it does not know is offered lesser ones, on connections of their own.
+    pub(crate) fn connect(
+        connect: &dyn Fn() -> Result<Box<dyn Transport>>,
+        options: &ConnectOptions,
+    ) -> Result<Self> {
+        let first = Connection::open(connect()?, options)
+            .and_then(|connection| Tree::attach(connection, options));
+        match first {
+            Err(Error::Lost(Lost::Closed)) if options.dialects.len() > 1 => {
+                let mut lesser = options.clone();
+                lesser.dialects.remove(0);
+                Tree::connect(connect, &lesser)
+            }
+            other => other,
+        }
+    }
+
     /// Attaches to an export.
     pub(crate) fn attach(connection: Connection, options: &ConnectOptions) -> Result<Self> {
-        let root = connection.take_fid();
-        let digits = options.uid.to_string();
-        let uname = match options.uname.is_empty() {
-            true => digits.as_bytes(),
-            false => &options.uname,
-        };
-        let answer = connection.call(&Request::Attach {
-            fid: root,
-            afid: NOFID,
-            uname: Str(uname),
-            aname: Str(&options.aname),
-            n_uname: Extended(match options.uname.is_empty() {
-                true => UnixId(options.uid),
-                false => UnixId::NONE,
-            }),
-        })?;
-        qid_of(&answer)?;
+        let root = attach_user(&connection, options, options.uid, &options.uname)?;
         let is_fused = connection.agreed.dialect == Dialect::Sluice;
         Ok(Tree {
             connection,
@@ -71,12 +75,17 @@ impl Tree {
         })
     }
 
+    /// A fid for the root that belongs to another user.
+    pub(crate) fn attach_as(&self, uid: u32, options: &ConnectOptions) -> Result<u32> {
+        attach_user(&self.connection, options, uid, b"")
+    }
+
     pub(crate) fn dialect(&self) -> Dialect {
         self.connection.agreed.dialect
     }
 
     /// Whether Linux's calls are spoken.
-    fn is_linux(&self) -> bool {
+    pub(crate) fn is_linux(&self) -> bool {
         self.dialect().is_linux()
     }
 
@@ -110,6 +119,41 @@ impl Tree {
             self.connection.give_back_fid(fid);
         }
         outcome.map(drop)
+    }
+}
+
+/// A fid for the root as a user sees it, who is told by number unless by name.
+fn attach_user(
+    connection: &Connection,
+    options: &ConnectOptions,
+    uid: u32,
+    uname: &[u8],
+) -> Result<u32> {
+    let fid = connection.take_fid();
+    let digits = uid.to_string();
+    let request = Request::Attach {
+        fid,
+        afid: NOFID,
+        uname: Str(if uname.is_empty() {
+            digits.as_bytes()
+        } else {
+            uname
+        }),
+        aname: Str(&options.aname),
+        n_uname: Extended(match uname.is_empty() {
+            true => UnixId(uid),
+            false => UnixId::NONE,
+        }),
+    };
+    let attached = connection.call(&request);
+    match attached.and_then(|answer| qid_of(&answer)) {
+        Ok(_) => Ok(fid),
+        Err(error) => {
+            if !matches!(error, Error::TimedOut(_)) {
+                connection.give_back_fid(fid);
+            }
+            Err(error)
+        }
     }
 }
 

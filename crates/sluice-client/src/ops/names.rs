@@ -12,20 +12,20 @@ const REMOVE_DIR: u32 = 0x200;
 
 impl Tree {
     /// Makes a directory.
-    pub(crate) fn mkdir(&self, dir: u32, name: Name<'_>, bits: u32) -> Result<Qid> {
+    pub(crate) fn mkdir(&self, dir: u32, name: Name<'_>, bits: u32, gid: u32) -> Result<Qid> {
         if self.is_linux() {
             return qid_of(&self.connection.call(&Request::Mkdir {
                 dfid: dir,
                 name: Str(name.as_bytes()),
                 mode: bits & UnixMode::PERM_MASK,
-                gid: self.gid,
+                gid,
             })?);
         }
         self.make_by_create(dir, name, perm(bits, true, self.dialect()), b"")
     }
 
     /// Makes a symlink.
-    pub(crate) fn symlink(&self, dir: u32, name: Name<'_>, target: &[u8]) -> Result<Qid> {
+    pub(crate) fn symlink(&self, dir: u32, name: Name<'_>, target: &[u8], gid: u32) -> Result<Qid> {
         match self.dialect() {
             Dialect::Plan9 => Err(Error::not_in(self.dialect(), "symlinks")),
             Dialect::Unix => self.make_by_create(dir, name, Perm::SYMLINK, target),
@@ -34,7 +34,7 @@ impl Tree {
                     fid: dir,
                     name: Str(name.as_bytes()),
                     target: Str(target),
-                    gid: self.gid,
+                    gid,
                 })?)
             }
         }
@@ -47,7 +47,7 @@ impl Tree {
         name: Name<'_>,
         file_type: FileType,
         rdev: Device,
-        bits: u32,
+        (bits, gid): (u32, u32),
     ) -> Result<Qid> {
         self.require_linux("device nodes")?;
         qid_of(&self.connection.call(&Request::Mknod {
@@ -56,7 +56,7 @@ impl Tree {
             mode: file_type.to_mode_bits() | (bits & UnixMode::PERM_MASK),
             major: rdev.major,
             minor: rdev.minor,
-            gid: self.gid,
+            gid,
         })?)
     }
 

@@ -4,9 +4,9 @@ use super::walk::{NAMES_ROOM, Stopped, names};
 use super::{Tree, odd};
 use crate::error::{Error, Result};
 use crate::requests::Answer;
-use crate::translate::{lopen_flags, open_mode, perm};
+use crate::translate::{self, lopen_flags, open_mode, perm};
 use sluice_proto::p9::wire::{Extended, Qid, QidType, Reply, Request, Str};
-use sluice_vfs::{Errno, OpenFlags, UnixMode, WALK_MAX};
+use sluice_vfs::{Attr, Errno, OpenFlags, UnixMode, WALK_MAX};
 
 /// An open fid.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,10 @@ pub(crate) struct OpenFid {
     pub(crate) fid: u32,
     /// Most bytes of a read or write.
     pub(crate) chunk: usize,
+    /// The file's, as it was opened.
+    pub(crate) qid: Qid,
+    /// Its attributes, where the server told them with it.
+    pub(crate) attr: Option<Attr>,
 }
 
 impl Tree {
@@ -93,13 +97,14 @@ impl Tree {
     }
 
     pub(super) fn opened(&self, fid: u32, answer: &Answer) -> Result<OpenFid> {
-        let iounit = match answer.get()? {
-            Reply::Lopen { iounit, .. }
-            | Reply::Open { iounit, .. }
-            | Reply::OpenAt { iounit, .. }
-            | Reply::CreateAt { iounit, .. }
-            | Reply::Lcreate { iounit, .. }
-            | Reply::Create { iounit, .. } => iounit,
+        let (iounit, qid, attr) = match answer.get()? {
+            Reply::Lopen { iounit, qid }
+            | Reply::Open { iounit, qid }
+            | Reply::Lcreate { iounit, qid }
+            | Reply::Create { iounit, qid } => (iounit, qid, None),
+            Reply::OpenAt { iounit, attr, .. } | Reply::CreateAt { iounit, attr, .. } => {
+                (iounit, attr.qid, Some(translate::attr(&attr)))
+            }
             other => return Err(odd(&other)),
         };
         let most = self.connection.agreed.payload_max();
@@ -107,20 +112,26 @@ impl Tree {
             0 => most,
             iounit => most.min(iounit as usize),
         };
-        Ok(OpenFid { fid, chunk })
+        Ok(OpenFid {
+            fid,
+            chunk,
+            qid,
+            attr,
+        })
     }
 
     /// Makes a file in the directory that names lead to, and opens it. One that
-    /// is there already is opened, unless the flags say otherwise.
+    /// is there already is opened, unless the flags say otherwise. The pair is
+    /// its permission bits and its group.
     pub(crate) fn create_at(
         &self,
         fid: u32,
         dir: &[impl AsRef<[u8]>],
         name: &[u8],
         flags: OpenFlags,
-        bits: u32,
+        (bits, gid): (u32, u32),
     ) -> std::result::Result<OpenFid, Stopped> {
-        if let Some(done) = self.create_fused(fid, dir, name, flags, bits) {
+        if let Some(done) = self.create_fused(fid, dir, name, flags, (bits, gid)) {
             return done;
         }
         if !self.is_linux() && !flags.contains(OpenFlags::EXCLUSIVE) {
@@ -144,7 +155,7 @@ impl Tree {
             self.clunk(newfid);
             return Err(stopped_at(dir.len(), last, Error::Refused(Errno::ENOTDIR)));
         }
-        let request = self.create_request(newfid, name, flags, bits);
+        let request = self.create_request(newfid, name, flags, (bits, gid));
         let answer = self.connection.call(&request);
         match answer.and_then(|answer| self.opened(newfid, &answer)) {
             Ok(opened) => Ok(opened),
@@ -155,12 +166,41 @@ impl Tree {
         }
     }
 
+    /// The same in a directory itself, and a fid for what was made that is not
+    /// open, if it is still there.
+    pub(crate) fn create_and_keep(
+        &self,
+        dir: u32,
+        name: &[u8],
+        flags: OpenFlags,
+        ids: (u32, u32),
+    ) -> Result<(OpenFid, Option<u32>)> {
+        if let Some(done) = self.create_kept_fused(dir, name, flags, ids) {
+            return done;
+        }
+        let none: [&[u8]; 0] = [];
+        let created = self.create_at(dir, &none, name, flags, ids);
+        let mut open = created.map_err(|stopped| stopped.error)?;
+        match self.lookup(dir, &[name]) {
+            Ok((fid, attr)) if attr.ino == open.qid.path => {
+                open.attr = Some(attr);
+                Ok((open, Some(fid)))
+            }
+            Ok((fid, _)) => {
+                self.clunk(fid);
+                Ok((open, None))
+            }
+            Err(stopped) if stopped.error.is_fatal() => Err(stopped.error),
+            Err(_) => Ok((open, None)),
+        }
+    }
+
     fn create_request<'a>(
         &self,
         fid: u32,
         name: &'a [u8],
         flags: OpenFlags,
-        bits: u32,
+        (bits, gid): (u32, u32),
     ) -> Request<'a> {
         match self.is_linux() {
             true => Request::Lcreate {
@@ -168,7 +208,7 @@ impl Tree {
                 name: Str(name),
                 flags: lopen_flags(flags) | sluice_proto::p9::wire::LopenFlags::CREATE,
                 mode: bits & UnixMode::PERM_MASK,
-                gid: self.gid,
+                gid,
             },
             false => Request::Create {
                 fid,

@@ -2,7 +2,7 @@
 
 use super::{OpenFid, Tree, odd};
 use crate::error::{Error, Result, Violation};
-use sluice_proto::p9::wire::{Reply, Request, Str};
+use sluice_proto::p9::wire::{Qid, Reply, Request, Str};
 use sluice_vfs::{Errno, XATTR_LIST_MAX, XATTR_VALUE_MAX, XattrFlags};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -72,6 +72,8 @@ impl Tree {
         OpenFid {
             fid,
             chunk: self.connection.agreed.payload_max(),
+            qid: Qid::default(),
+            attr: None,
         }
     }
 }

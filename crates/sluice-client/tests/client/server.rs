@@ -3,19 +3,14 @@
 
 use sluice_client::{Client, ConnectOptions, Dialect, Socket};
 use sluice_lab::model::{ModelOptions, ModelService};
-use sluice_proto::p9::serve::{
-    Admission, Bounds, Exchange, Job, Link, NumericUsers, Parked, ServeOptions, Server,
-    ServerConfig,
-};
+use sluice_lab::p9_stream::serve_stream;
+pub(crate) use sluice_lab::p9_stream::{Run, receive};
+use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions, ServerConfig};
 use sluice_proto::p9::wire::*;
-use sluice_vfs::{
-    AccessChecks, Errno, FileService, Peer, ReadSink, SessionLimits, SliceSource, VecSink,
-    WriteSource,
-};
-use std::io::{Read, Write};
+use sluice_vfs::{AccessChecks, Errno, Peer, SessionLimits};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -49,158 +44,20 @@ pub(crate) fn over(stream: UnixStream, options: &ConnectOptions) -> sluice_clien
     Client::over(Box::new(socket), options)
 }
 
-/// How requests are run.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Run {
-    /// One after the other.
-    Inline,
-    /// Each on a thread of its own.
-    Threads,
-}
-
 /// Serves the model until the peer closes.
 pub(crate) fn serve_model(stream: UnixStream, run: Run) {
-    let service: Arc<dyn FileService> = Arc::new(ModelService::new(ModelOptions::default()));
-    thread::spawn(move || {
-        let (bell, rings) = channel();
-        let config = ServerConfig {
-            peer: Peer {
-                label: "test".to_owned(),
-                checks: AccessChecks::Peer,
-            },
-            limits: SessionLimits::default(),
-            bounds: Bounds::default(),
-            options: ServeOptions::default(),
-            users: Arc::new(NumericUsers),
-            link: Arc::new(Bell(Mutex::new(bell))),
-        };
-        let server = Arc::new(Server::new(service, config));
-        let for_waiting = Arc::clone(&server);
-        thread::spawn(move || run_ready(&for_waiting, &rings));
-        take_in(&server, stream, run);
-        server.close();
+    let service = Arc::new(ModelService::new(ModelOptions::default()));
+    serve_stream(service, stream, run, |link| ServerConfig {
+        peer: Peer {
+            label: "test".to_owned(),
+            checks: AccessChecks::Peer,
+        },
+        limits: SessionLimits::default(),
+        bounds: Bounds::default(),
+        options: ServeOptions::default(),
+        users: Arc::new(NumericUsers),
+        link,
     });
-}
-
-fn take_in(server: &Arc<Server<ToStream>>, mut stream: UnixStream, run: Run) {
-    let out = Arc::new(Mutex::new(stream.try_clone().unwrap()));
-    while let Some(message) = receive(&mut stream) {
-        let header = Header::peek(&message).unwrap();
-        let (prefix, payload) = message.split_at(header.prefix_len().min(message.len()));
-        let exchange = ToStream {
-            payload: Cursor(payload.to_vec()),
-            sink: VecSink::new(8 << 20),
-            out: Arc::clone(&out),
-        };
-        match server.admit(prefix, exchange) {
-            Ok(Admission::Run(job)) => start(server, job, prefix, run),
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    let _ = stream.shutdown(std::net::Shutdown::Both);
-}
-
-fn start(server: &Arc<Server<ToStream>>, job: Job<ToStream>, prefix: &[u8], run: Run) {
-    match run {
-        Run::Inline => server.run(job, prefix),
-        Run::Threads => {
-            let (server, prefix) = (Arc::clone(server), prefix.to_vec());
-            thread::spawn(move || server.run(job, &prefix));
-        }
-    }
-}
-
-/// Until nobody rings any more.
-fn run_ready(server: &Arc<Server<ToStream>>, rings: &Receiver<()>) {
-    while rings.recv_timeout(PATIENCE).is_ok() {
-        while let Some(job) = server.next_ready() {
-            server.run(job, &[]);
-        }
-    }
-}
-
-struct Bell(Mutex<Sender<()>>);
-
-impl Link for Bell {
-    fn ready(&self) {
-        let _ = self.0.lock().unwrap().send(());
-    }
-}
-
-struct ToStream {
-    payload: Cursor,
-    sink: VecSink,
-    out: Arc<Mutex<UnixStream>>,
-}
-
-impl Exchange for ToStream {
-    fn source(&mut self) -> &mut dyn WriteSource {
-        &mut self.payload
-    }
-
-    fn sink(&mut self) -> &mut dyn ReadSink {
-        &mut self.sink
-    }
-
-    fn finish(self, message: &[u8], payload_len: usize) {
-        let mut reply = message.to_vec();
-        reply.extend(&self.sink.into_bytes()[..payload_len]);
-        let _ = self.out.lock().unwrap().write_all(&reply);
-    }
-
-    fn discard(self) {}
-
-    fn park(self) -> Box<dyn Parked> {
-        Box::new(ParkedReply(self.out))
-    }
-}
-
-struct ParkedReply(Arc<Mutex<UnixStream>>);
-
-impl Parked for ParkedReply {
-    fn finish(self: Box<Self>, message: &[u8]) {
-        let _ = self.0.lock().unwrap().write_all(message);
-    }
-
-    fn discard(self: Box<Self>) {}
-}
-
-struct Cursor(Vec<u8>);
-
-impl WriteSource for Cursor {
-    fn remaining(&self) -> usize {
-        self.0.len()
-    }
-
-    fn write_to(
-        &mut self,
-        fd: std::os::fd::BorrowedFd<'_>,
-        offset: u64,
-        len: usize,
-        flags: sluice_vfs::WriteFlags,
-    ) -> Result<usize, Errno> {
-        let count = SliceSource::new(&self.0).write_to(fd, offset, len, flags)?;
-        self.0.drain(..count);
-        Ok(count)
-    }
-
-    fn take(&mut self, buf: &mut [u8]) -> Result<(), Errno> {
-        let bytes = self.0.get(..buf.len()).ok_or(Errno::EMSGSIZE)?;
-        buf.copy_from_slice(bytes);
-        self.0.drain(..buf.len());
-        Ok(())
-    }
-}
-
-/// A whole message; none when the peer has closed.
-pub(crate) fn receive(stream: &mut UnixStream) -> Option<Vec<u8>> {
-    let mut message = vec![0; HEADER_LEN];
-    stream.read_exact(&mut message).ok()?;
-    let size = Header::peek(&message).unwrap().size as usize;
-    message.resize(size, 0);
-    stream.read_exact(&mut message[HEADER_LEN..]).ok()?;
-    Some(message)
 }
 
 /// A server that answers Tversion and Tattach, and everything behind them as it

@@ -8,6 +8,7 @@ mod fuse;
 mod host;
 mod model;
 mod p9;
+mod remote;
 
 pub use daemon::{DaemonPath, Speech};
 pub use export::ExportPath;
@@ -16,3 +17,4 @@ pub use faulty::TroubledPath;
 pub use fuse::{FusePath, RingPath};
 pub use model::ModelPath;
 pub use p9::{P9Path, P9RingPath};
+pub use remote::RemotePath;

@@ -84,7 +84,7 @@ pub(super) fn not_in_a_9p_ring() -> Needs {
 }
 
 /// What the protocol has no words for and no single message shows.
-fn not_in_9p() -> Needs {
+pub(super) fn not_in_9p() -> Needs {
     Needs::STAMPS
         | Needs::EVENTS
         | Needs::NO_OPEN

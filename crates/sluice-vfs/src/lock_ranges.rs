@@ -1,38 +1,46 @@
 //! The byte ranges that one lock owner holds on one file, as the kernel keeps them.
 
-use sluice_vfs::{LockKind, LockRange};
+use crate::lock::{LockKind, LockRange};
 use std::collections::BTreeMap;
 
 /// Ranges that do not overlap. Those of one kind do not touch either: the kernel joins
 /// them.
-#[derive(Debug, Default)]
-pub(crate) struct LockRanges {
+#[derive(Clone, Debug, Default)]
+pub struct LockRanges {
     /// By first byte: the last byte, and the kind.
     by_start: BTreeMap<u64, (u64, LockKind)>,
 }
 
 impl LockRanges {
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    pub fn len(&self) -> usize {
         self.by_start.len()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
         self.by_start.is_empty()
     }
 
+    /// All of them, by their first bytes.
+    pub fn iter(&self) -> impl Iterator<Item = (LockKind, LockRange)> {
+        let held = self.by_start.iter();
+        held.map(|(&start, &(end, kind))| (kind, LockRange { start, end }))
+    }
+
     /// Whether exactly this range is held, as this kind.
-    pub(crate) fn has(&self, kind: LockKind, range: LockRange) -> bool {
+    pub fn has(&self, kind: LockKind, range: LockRange) -> bool {
         self.by_start.get(&range.start) == Some(&(range.end, kind))
     }
 
     /// Whether taking `range` out leaves two ranges of one.
-    pub(crate) fn is_split_by(&self, range: LockRange) -> bool {
+    pub fn is_split_by(&self, range: LockRange) -> bool {
         self.last_from(range.end)
             .is_some_and(|(held, _)| held.start < range.start && range.end < held.end)
     }
 
     /// `range` becomes `kind`; what is held beside it stays.
-    pub(crate) fn set(&mut self, kind: LockKind, range: LockRange) {
+    pub fn set(&mut self, kind: LockKind, range: LockRange) {
         self.cut(range);
         if kind == LockKind::Unlock {
             return;
@@ -90,8 +98,8 @@ mod tests {
     }
 
     fn held(ranges: &LockRanges) -> Vec<(u64, u64, LockKind)> {
-        let held = ranges.by_start.iter();
-        held.map(|(start, (end, kind))| (*start, *end, *kind))
+        let held = ranges.iter();
+        held.map(|(kind, range)| (range.start, range.end, kind))
             .collect()
     }
 

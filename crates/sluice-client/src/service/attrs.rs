@@ -1,0 +1,168 @@
+//! Attributes.
+
+use super::session::Inner;
+use super::turn::errno;
+use sluice_vfs::{
+    Ctx, Errno, HandleId, NodeId, ReadSink, SetAttr, Stamp, Stat, StatFs, XattrFlags, XattrName,
+};
+
+/// `V9FS_MAGIC` of linux/magic.h.
+const FS_TYPE: u32 = 0x0102_1997;
+
+impl Inner {
+    pub(super) fn getattr(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        handle: Option<HandleId>,
+    ) -> sluice_vfs::Result<Stat> {
+        self.run(ctx, |turn| {
+            let held = turn.held(node, handle)?;
+            let attr = turn.tree.getattr(held.number())?;
+            // A server that says that a fid is another file now lies.
+            match attr.ino == self.nodes.identity(node)?.path() {
+                true => Ok(Stat {
+                    attr: turn.owned(attr),
+                    stamp: Stamp::NONE,
+                }),
+                false => Err(Errno::ESTALE.into()),
+            }
+        })
+    }
+
+    pub(super) fn setattr(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        handle: Option<HandleId>,
+        changes: &SetAttr,
+    ) -> sluice_vfs::Result<Stat> {
+        if changes.kill_suidgid {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.run(ctx, |turn| {
+            let held = turn.held(node, handle)?;
+            turn.tree.setattr(held.number(), changes)
+        })?;
+        self.getattr(ctx, node, handle)
+    }
+
+    pub(super) fn readlink(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        sink: &mut dyn ReadSink,
+    ) -> sluice_vfs::Result<Stamp> {
+        let target = self.run(ctx, |turn| {
+            let held = turn.held(node, None)?;
+            turn.tree.readlink(held.number())
+        })?;
+        sink.put(&target)?;
+        Ok(Stamp::NONE)
+    }
+
+    /// A dialect without the message gets a file system without figures.
+    pub(super) fn statfs(&self, ctx: &Ctx<'_>, node: NodeId) -> sluice_vfs::Result<StatFs> {
+        self.run(ctx, |turn| {
+            let held = turn.held(node, None)?;
+            match turn.tree.is_linux() {
+                true => turn.tree.statfs(held.number()),
+                false => Ok(StatFs {
+                    fs_type: FS_TYPE,
+                    bsize: 4096,
+                    frsize: 4096,
+                    namelen: 255,
+                    ..StatFs::default()
+                }),
+            }
+        })
+    }
+
+    /// The value of an attribute, or without a name the list of all.
+    pub(super) fn getxattr(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        name: &[u8],
+        sink: Option<&mut dyn ReadSink>,
+    ) -> sluice_vfs::Result<usize> {
+        let value = self.run(ctx, |turn| {
+            let held = turn.held(node, None)?;
+            turn.tree.read_xattr(held.number(), name)
+        })?;
+        if let Some(sink) = sink {
+            if value.len() > sink.remaining() {
+                return Err(Errno::ERANGE);
+            }
+            sink.put(&value)?;
+        }
+        Ok(value.len())
+    }
+
+    /// The wire has no empty values: `EINVAL`.
+    pub(super) fn setxattr(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        name: XattrName<'_>,
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> sluice_vfs::Result<Stamp> {
+        if value.is_empty() {
+            return Err(Errno::EINVAL);
+        }
+        if flags.contains(XattrFlags::KILL_SGID) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        self.write_xattr(ctx, node, name, value, flags)
+    }
+
+    pub(super) fn removexattr(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        name: XattrName<'_>,
+    ) -> sluice_vfs::Result<Stamp> {
+        self.write_xattr(ctx, node, name, b"", XattrFlags::REPLACE)
+    }
+
+    fn write_xattr(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        name: XattrName<'_>,
+        value: &[u8],
+        flags: XattrFlags,
+    ) -> sluice_vfs::Result<Stamp> {
+        self.run(ctx, |turn| {
+            let held = turn.held(node, None)?;
+            let (fid, name) = (held.number(), name.as_bytes());
+            match flags.is_empty() {
+                true => turn.tree.write_xattr(fid, name, value, flags),
+                // What was asked for may be so because it was done.
+                false => turn.once(|tree| tree.write_xattr(fid, name, value, flags)),
+            }?;
+            Ok(Stamp::NONE)
+        })
+    }
+
+    /// Attributes of the root, as the session's own user sees them.
+    pub(super) fn root_stat(&self, ctx: &Ctx<'_>) -> sluice_vfs::Result<Stat> {
+        self.getattr(ctx, NodeId::ROOT, None)
+    }
+
+    pub(super) fn fsync(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        handle: Option<HandleId>,
+        data_only: bool,
+    ) -> sluice_vfs::Result<()> {
+        let handle = handle.ok_or(Errno::EBADF)?;
+        let handle = self.handles.get(node, handle).map_err(|e| errno(&e))?;
+        self.run(ctx, |turn| {
+            let file = handle.file(turn)?;
+            turn.tree.fsync(file.number(), data_only)
+        })
+    }
+}
