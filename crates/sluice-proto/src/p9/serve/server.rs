@@ -204,12 +204,16 @@ impl<E: Exchange> Server<E> {
     /// their own; what has not begun is dropped, and so is all that fids held.
     pub fn close(&self) {
         let before = self.0.replace(Slot::Closed);
+        self.discard_waiting();
+        if let Slot::Live(connection) = before {
+            connection.close_parked();
+        }
+    }
+
+    fn discard_waiting(&self) {
         let waiting = self.0.schedule().clear_waiting();
         for kept in waiting {
             kept.exchange.discard();
-        }
-        if let Slot::Live(connection) = before {
-            connection.close_parked();
         }
     }
 
@@ -308,7 +312,13 @@ impl<E: Exchange> Server<E> {
     fn admission(&self, admitted: Admitted<Kept<E>>) -> Admission<E> {
         match admitted {
             Admitted::Run(ticket, kept) => Admission::Run(self.job(ticket, kept)),
-            Admitted::Waiting => Admission::Waiting,
+            Admitted::Waiting => {
+                // Closed meanwhile, nobody would take it out, and what it holds would stay.
+                if matches!(*self.0.slot(), Slot::Closed) {
+                    self.discard_waiting();
+                }
+                Admission::Waiting
+            }
         }
     }
 
