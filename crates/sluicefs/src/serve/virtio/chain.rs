@@ -98,10 +98,12 @@ impl ReadSink for ChainEnds {
         let mut writer = self.chain.writer();
         writer.skip(self.filled);
         // A read that fails may have moved something all the same.
-        self.touched = self.filled.saturating_add(len.min(writer.remaining()));
+        let before = self.touched;
+        let reach = self.filled.saturating_add(len.min(writer.remaining()));
+        self.touched = before.max(reach);
         let count = writer.read_from_fd(fd, offset, len)?;
         self.filled += count;
-        self.touched = self.filled;
+        self.touched = before.max(self.filled);
         Ok(count)
     }
 
@@ -111,7 +113,7 @@ impl ReadSink for ChainEnds {
         writer.write_all(bytes).map_err(|_| Errno::EMSGSIZE)?;
         copied::count(bytes.len());
         self.filled += bytes.len();
-        self.touched = self.filled;
+        self.touched = self.touched.max(self.filled);
         Ok(())
     }
 }
