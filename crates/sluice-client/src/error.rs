@@ -91,11 +91,14 @@ impl From<Errno> for Error {
 }
 
 impl From<Error> for io::Error {
-    /// Keeps the words, and the kind that belongs to the number.
+    /// Keeps the words, and the kind that belongs to the number. Whoever is told that it
+    /// was interrupted here asks again; a server's `EINTR` is an error like others.
     fn from(error: Error) -> Self {
+        let kind = io::Error::from(error.errno()).kind();
         match error {
+            _ if kind == io::ErrorKind::Interrupted => io::Error::other(error),
             Error::Refused(errno) => errno.into(),
-            _ => io::Error::new(io::Error::from(error.errno()).kind(), error),
+            _ => io::Error::new(kind, error),
         }
     }
 }
@@ -232,6 +235,8 @@ mod tests {
     fn an_error_keeps_its_number_and_its_words() {
         let refused = io::Error::from(Error::Refused(Errno::ENOSPC));
         assert_eq!(refused.raw_os_error(), Some(28));
+        let interrupted = io::Error::from(Error::Refused(Errno::EINTR));
+        assert_ne!(interrupted.kind(), io::ErrorKind::Interrupted);
         let lost = io::Error::from(Error::Lost(Lost::Closed));
         assert_eq!(lost.kind(), io::ErrorKind::NotConnected);
         assert!(lost.to_string().contains("the server closed it"));

@@ -53,7 +53,15 @@ impl<'f> Reader<'f> {
         };
         let chunk = self.file.open_fid().chunk;
         let mut flights = Flights::take_over(connection, std::iter::once(tag));
-        let answer = flights.wait(tag)?;
+        let answer = match flights.wait(tag) {
+            Ok(answer) => answer,
+            Err(error) => {
+                // Whoever asks again must not get what lies behind it.
+                self.offset -= (chunk * (self.under_way.len() + 1)) as u64;
+                self.give_up();
+                return Err(error);
+            }
+        };
         (self.current, self.len) = (answer.data, answer.payload_len);
         self.ahead = (self.ahead * 2).min(connection.window);
         if self.len < chunk {
