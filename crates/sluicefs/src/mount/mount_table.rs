@@ -22,7 +22,8 @@ pub(super) fn topmost_at(target: &Path, fs_type: &str) -> Option<MountEntry> {
 /// Whether the file system `device` (`MAJOR:MINOR`) is mounted on something
 /// beneath `dir`.
 pub(super) fn is_beneath(dir: &Path, device: &str) -> bool {
-    std::fs::read("/proc/self/mountinfo").is_ok_and(|table| is_beneath_in(&table, dir, device))
+    std::fs::read("/proc/thread-self/mountinfo")
+        .is_ok_and(|table| is_beneath_in(&table, dir, device))
 }
 
 fn is_beneath_in(table: &[u8], dir: &Path, device: &str) -> bool {
