@@ -188,7 +188,7 @@ impl Failure {
 /// What a session held goes with its last thread.
 #[track_caller]
 fn wait_until(is_so: impl Fn() -> bool, what: &str, why: &str) {
-    let until = Instant::now() + Duration::from_secs(10);
+    let until = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < until, "{what}: {why}");
         std::thread::yield_now();

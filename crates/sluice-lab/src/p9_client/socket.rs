@@ -41,6 +41,8 @@ impl Connector for SocketConnector {
 /// A connection, and the thread that takes its replies.
 pub struct Socket {
     stream: UnixStream,
+    /// Held while a message is sent.
+    sending: Mutex<()>,
     pending: Arc<Mutex<Pending>>,
     reader: Option<JoinHandle<()>>,
     _daemon: RunningDaemon,
@@ -66,6 +68,7 @@ impl Socket {
         let reader = thread::spawn(move || take_replies(replies, &known));
         Ok(Socket {
             stream,
+            sending: Mutex::new(()),
             pending,
             reader: Some(reader),
             _daemon: daemon,
@@ -75,6 +78,8 @@ impl Socket {
 
     fn send(&self, message: Message<'_>, done: Done) {
         let header = Header::peek(message.prefix).expect("a request has a header");
+        // Messages are not mixed up, and replies are taken meanwhile: the server may wait for that.
+        let _turn = lock(&self.sending);
         let mut pending = lock(&self.pending);
         if header.kind == Type::Flush as u8 {
             let oldtag = [message.prefix[7], message.prefix[8]];
@@ -82,7 +87,7 @@ impl Socket {
             pending.flushes.insert(header.tag, oldtag);
         }
         pending.requests.insert(header.tag, done);
-        // Under the lock: messages are not mixed up.
+        drop(pending);
         let bytes = [message.prefix, message.payload].concat();
         (&self.stream)
             .write_all(&bytes)
@@ -151,6 +156,6 @@ fn next_reply(stream: &mut UnixStream) -> io::Result<Vec<u8>> {
     Ok(message)
 }
 
-fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
-    pending.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -32,8 +32,10 @@ fn locks_are_the_hosts() {
     fcntl_lock(&ours, FlockOperation::LockExclusive).unwrap();
 
     // v9fs hears of deadly signals only while it waits for a reply.
-    let killed = "timeout -s KILL 1 perl locker file; [ $? = 137 ]";
-    assert_eq!(shell.run(killed), "asks");
+    let killed = "perl locker file >said & until [ -s said ]; do sleep 0.1; done
+        until grep -q '^State:.[SD]' /proc/$!/status; do sleep 0.1; done
+        kill -KILL $!; wait $!; [ $? = 137 ] && cat said && rm said";
+    assert_eq!(shell.run(&killed.replace('\n', " ; ")), "asks");
 
     let granted = "perl locker file";
     shell.begin(granted);
