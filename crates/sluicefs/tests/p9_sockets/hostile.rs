@@ -108,6 +108,42 @@ fn a_peer_that_does_not_read_hurts_itself_only() {
     others_are_well(server);
 }
 
+/// Together they have begun more than the server has memory for.
+#[test]
+fn messages_that_come_in_halves_do_not_wait_for_each_other() {
+    const PEERS: usize = 300;
+    const LEN: usize = 1_000_000;
+    let server = Server::start(&[]);
+    write_pattern(&server.share().join("file"), 1);
+    let data = Payload { len: LEN };
+    let write = Request::Write {
+        fid: 1,
+        offset: 0,
+        data,
+    };
+    let mut message = crate::peer::encoded(1, &write, Dialect::Linux);
+    message.resize(message.len() + LEN, b'x');
+    // A socket holds as much, whether or not it is read.
+    let (begin, rest) = message.split_at(100_000);
+    let opened = || {
+        let mut peer = server.peer();
+        peer.open(1, b"file", LopenFlags::RDWR).unwrap();
+        peer
+    };
+    let mut peers: Vec<Peer> = (0..PEERS).map(|_| opened()).collect();
+    for peer in &mut peers {
+        peer.socket.write_all(begin).unwrap();
+    }
+    for mut peer in peers {
+        peer.socket.write_all(rest).unwrap();
+        match peer.receive().get() {
+            Reply::Write { count } => assert_eq!(count as usize, LEN),
+            other => panic!("{other:?}"),
+        }
+    }
+    others_are_well(server);
+}
+
 const EINVAL: u32 = 22;
 
 #[test]
@@ -190,6 +226,15 @@ fn pipes_and_devices_are_not_opened() {
     others_are_well(server);
 }
 
+/// Set when it is dropped, also by a failure.
+struct SetAtEnd<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// A directory that becomes a symlink and back while a peer goes through it.
 #[test]
 fn a_directory_that_is_swapped_for_a_symlink_does_not_lead_out() {
@@ -203,6 +248,7 @@ fn a_directory_that_is_swapped_for_a_symlink_does_not_lead_out() {
     std::os::unix::fs::symlink("../outside", share.join("link")).unwrap();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = SetAtEnd(&is_over);
         scope.spawn(|| {
             let flags = rustix::fs::RenameFlags::EXCHANGE;
             let cwd = rustix::fs::CWD;
@@ -233,7 +279,6 @@ fn a_directory_that_is_swapped_for_a_symlink_does_not_lead_out() {
                 peer.call(&Request::Clunk { fid: 5 }).get();
             }
         }
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         assert!(found > 0, "the file is found now and then");
     });
     assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 1);

@@ -59,8 +59,10 @@ enum Step {
     Run(Job<SocketExchange>, bool),
     /// Nothing to run, but there is more to do.
     More,
-    /// It must wait for what it has caused.
-    Stall,
+    /// Nothing of it may be run before something that it waits for is done.
+    HeldUp,
+    /// Nothing more of it may be taken in before that.
+    Full,
     /// It waits for its peer.
     Idle,
     /// It is over.
@@ -126,6 +128,10 @@ impl Connection {
                 && let Some(hub) = self.hub.upgrade()
             {
                 hub.await_more(self);
+                // It may be full again, and who filled it may have asked for room before.
+                if self.output.is_blocked() {
+                    hub.await_room(self);
+                }
             }
             self.conclude(outcome);
         }
@@ -162,7 +168,8 @@ impl Connection {
             }
             Step::More => self.enqueue(),
             Step::Idle => self.rest(),
-            Step::Stall => self.stall(),
+            Step::HeldUp => self.stall(|| !self.is_held_up()),
+            Step::Full => self.stall(|| self.may_take_in()),
             Step::End => self.close(),
         }
     }
@@ -173,15 +180,24 @@ impl Connection {
         self.conclude(outcome);
     }
 
-    /// Since when its peer has taken none of the replies that wait for it.
+    /// Since when its peer has taken none of the replies that wait for it, or sent no
+    /// more of a message for which there is memory.
     pub(super) fn stuck_since(&self) -> Option<Instant> {
-        self.output.blocked_since()
+        let since = [self.output.blocked_since(), self.lock_input().stuck_since()];
+        since.into_iter().flatten().min()
+    }
+
+    /// Whether it has the memory for a message that has begun to come.
+    pub(super) fn has_memory(&self) -> bool {
+        self.lock_input().has_memory()
     }
 
     /// Ends it for the sake of others.
     pub(super) fn evict(&self) {
         let peer = &self.label;
-        tracing::error!("{peer}: closed: it does not read its replies, and memory is short");
+        tracing::error!(
+            "{peer}: closed: it reads no replies, or stopped within a message, and memory is short"
+        );
         self.close();
     }
 
@@ -203,15 +219,21 @@ impl Connection {
     }
 
     fn step(self: &Arc<Self>, prefix: &mut Vec<u8>) -> Step {
-        if self.must_pause() {
-            return Step::Stall;
+        if self.is_held_up() {
+            return Step::HeldUp;
         }
+        // They have what memory they need, and give it back.
         if let Some(job) = self.server.next_ready() {
             return Step::Run(job, true);
         }
         for _ in 0..WAITING_PER_TURN {
-            if !self.server.has_room() {
-                return Step::Stall;
+            if !self.may_take_in() {
+                let is_ending = self.is_ending.load(Ordering::SeqCst);
+                // Locks that a peer waits for must not outlive it.
+                return match is_ending && !self.server.has_room() {
+                    true => Step::End,
+                    false => Step::Full,
+                };
             }
             match self.receive(prefix) {
                 Ok(None) if self.is_over() => return Step::End,
@@ -263,14 +285,15 @@ impl Connection {
     }
 
     /// Lets go of it until something that it waits for is done.
-    fn stall(self: &Arc<Self>) {
-        let to = |turn| (turn != CLOSED).then_some(STALLED);
+    fn stall(self: &Arc<Self>, is_done: impl FnOnce() -> bool) {
         let stalled = self
             .turn
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, to);
-        // It may have been done just before.
-        if stalled.is_ok() && !self.must_pause() && self.server.has_room() {
-            self.poke();
+            .compare_exchange(BUSY, STALLED, Ordering::SeqCst, Ordering::SeqCst);
+        match stalled {
+            // It may have been done just before.
+            Ok(_) if is_done() => self.poke(),
+            Err(AGAIN) => self.enqueue(),
+            _ => {}
         }
     }
 
@@ -288,14 +311,18 @@ impl Connection {
     }
 
     /// Whether it has to wait before anything else of it is run.
-    fn must_pause(self: &Arc<Self>) -> bool {
+    fn is_held_up(&self) -> bool {
         let Some(hub) = self.hub.upgrade() else {
             return true;
         };
         let most = hub.threads_for_one();
-        self.running.load(Ordering::SeqCst) >= most
-            || self.output.is_blocked()
-            || hub.must_wait_for_memory(self)
+        self.running.load(Ordering::SeqCst) >= most || self.output.is_blocked()
+    }
+
+    /// Whether there is room for another message.
+    fn may_take_in(self: &Arc<Self>) -> bool {
+        let hub = self.hub.upgrade();
+        self.server.has_room() && hub.is_some_and(|hub| !hub.must_wait_for_memory(self))
     }
 
     fn conclude(self: &Arc<Self>, outcome: rustix::io::Result<Sent>) {

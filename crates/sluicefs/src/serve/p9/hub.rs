@@ -42,8 +42,8 @@ const EVENTS_MAX: usize = 64;
 /// connections; requests wait for more.
 const HELD_MAX: usize = 256 << 20;
 
-/// A peer that has taken no reply for so long may be sent away when others need
-/// the memory.
+/// A peer that has taken no reply, or sent no more of a message, for so long may be
+/// sent away when others need the memory.
 const STUCK: Duration = Duration::from_secs(10);
 
 /// How long nothing is tried again that failed for want of descriptors or memory,
@@ -267,17 +267,26 @@ impl Shared {
     /// Whether payloads take so much memory that others must wait; the connection
     /// is then told when they don't.
     pub(super) fn must_wait_for_memory(&self, connection: &Arc<Connection>) -> bool {
-        let is_short = buffer::held_bytes() >= HELD_MAX;
+        // Who has memory already goes on, or nobody might ever give some back.
+        let is_short = buffer::held_bytes() >= HELD_MAX && !connection.has_memory();
         if is_short {
             let me = Arc::downgrade(connection);
             self.lock_starved().insert(connection.token, me);
-            self.is_starved.store(true, Ordering::SeqCst);
+            self.note_shortage(&self.is_starved);
         }
         is_short
     }
 
+    /// Something is to be tried again. Whoever sleeps may have gone to sleep before, with
+    /// no limit.
+    fn note_shortage(&self, flag: &AtomicBool) {
+        if !flag.swap(true, Ordering::SeqCst) && self.is_asleep.load(Ordering::SeqCst) {
+            self.wake_up();
+        }
+    }
+
     /// Goes on with connections that waited for memory; or if there still is none,
-    /// ends the one whose peer has not read for longest.
+    /// ends the one whose peer has been stuck for longest.
     fn relieve(&self) {
         if buffer::held_bytes() < HELD_MAX {
             self.is_starved.store(false, Ordering::SeqCst);
@@ -429,11 +438,8 @@ impl Shared {
         };
         door.shut(why);
         self.watch_door(index, door, EventFlags::empty());
-        self.is_short.store(true, Ordering::SeqCst);
-        // A connection may have ended just before.
-        if self.lock_connections().is_empty() {
-            self.wake_up();
-        }
+        // A connection may have ended just before: then it is tried again later.
+        self.note_shortage(&self.is_short);
     }
 
     fn reopen_doors(&self) {

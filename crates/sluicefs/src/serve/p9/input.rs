@@ -2,8 +2,8 @@
 //!
 //! Requests are copied out up to their payload, which stays where the kernel
 //! put it: behind the request in the buffer that brought it, and the rest in
-//! buffers that grow with what has come. A connection that sends nothing holds
-//! nothing here; one that stops within a message holds what came of it.
+//! one for all of it, once a good part has come. A connection that sends nothing
+//! holds nothing here; one that stops within a message holds the memory for that.
 
 use super::buffer::{Buffer, Bytes, SMALL};
 use rustix::fd::BorrowedFd;
@@ -12,6 +12,7 @@ use rustix::net::{RecvFlags, recv};
 use sluice_proto::p9::serve::Close;
 use sluice_proto::p9::wire::{HEADER_LEN, Header};
 use std::mem;
+use std::time::Instant;
 
 /// What has come and was not taken.
 #[derive(Default)]
@@ -35,6 +36,8 @@ struct Incoming {
     have: usize,
     /// Bytes that have not.
     missing: usize,
+    /// Since when nothing more has come, though there is memory for it.
+    stuck_since: Option<Instant>,
 }
 
 /// What became of asking for a message.
@@ -85,6 +88,16 @@ impl Input {
     /// Whether nothing is there until the socket says so.
     pub(super) fn is_empty(&self) -> bool {
         self.chunk.is_none() && self.is_drained
+    }
+
+    /// Whether a payload has begun for which there is memory.
+    pub(super) fn has_memory(&self) -> bool {
+        self.payload.as_ref().is_some_and(Incoming::has_memory)
+    }
+
+    /// Since when nothing more of such a payload has come.
+    pub(super) fn stuck_since(&self) -> Option<Instant> {
+        self.payload.as_ref()?.stuck_since
     }
 
     fn collect(
@@ -171,7 +184,14 @@ impl Incoming {
             filling: None,
             have: 0,
             missing,
+            stuck_since: None,
         }
+    }
+
+    /// Whether there is memory for all that is missing.
+    fn has_memory(&self) -> bool {
+        let filling = self.filling.as_ref();
+        filling.is_some_and(|(buffer, _)| buffer.len() > SMALL)
     }
 
     fn take_from(&mut self, chunk: &mut Option<Bytes>) {
@@ -185,12 +205,16 @@ impl Incoming {
         }
     }
 
-    /// Into a buffer no larger than a few times what has come already.
+    /// Into a small buffer first, then into one that holds the rest: who has that needs
+    /// no more memory to go on.
     fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, usize), Errno> {
         let (mut buffer, len) = match self.filling.take() {
             Some(filling) => filling,
             None => {
-                let size = self.missing.min(self.have.saturating_mul(4).max(SMALL));
+                let size = match self.have < SMALL / 2 {
+                    true => self.missing.min(SMALL),
+                    false => self.missing,
+                };
                 (Buffer::new(size), 0)
             }
         };
@@ -200,6 +224,8 @@ impl Incoming {
         let outcome = recv(socket, room, RecvFlags::DONTWAIT).map(|(got, _)| got);
         let len = len + outcome.unwrap_or(0);
         self.count(outcome.unwrap_or(0));
+        let is_stuck = outcome == Err(Errno::AGAIN) && buffer.len() > SMALL;
+        self.stuck_since = is_stuck.then(|| self.stuck_since.unwrap_or_else(Instant::now));
         match self.missing == 0 || len == buffer.len() {
             true => self.parts.push(Bytes::new(buffer, len)),
             false => self.filling = Some((buffer, len)),
