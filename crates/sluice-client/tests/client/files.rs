@@ -1,7 +1,8 @@
 //! Content.
 
-use crate::server::{client, only, options};
+use crate::server::{Script, client, only, options, receive};
 use sluice_client::{ConnectOptions, Dialect, Errno, OpenFlags, SetAttr};
+use sluice_proto::p9::wire::{Header, Payload, Reply};
 use std::io::{BufRead, IoSlice, IoSliceMut, Read, Write};
 
 const BOTH: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
@@ -113,6 +114,50 @@ fn streams_carry_records_of_any_size_in_long_messages() {
         reader.consume(7);
         assert_eq!(reader.fill_buf().unwrap().len(), 0);
     }
+}
+
+/// The tag of the Tread that comes next, and the part of the file that it asks for.
+fn next_read(server: &mut Script) -> (u16, u64) {
+    let message = receive(&mut server.stream).expect("a Tread");
+    let offset = message[11..19].try_into().unwrap();
+    let tag = Header::peek(&message).unwrap().tag;
+    (tag, u64::from_le_bytes(offset) / PART as u64)
+}
+
+fn answer_read(server: &mut Script, (tag, part): (u16, u64)) {
+    let data = Payload { len: PART };
+    let bytes = [part as u8; PART];
+    server.reply(tag, &Reply::Read { data }, Dialect::Linux, &bytes);
+}
+
+const PART: usize = 8192;
+
+#[test]
+fn a_stream_that_fails_goes_on_where_it_failed() {
+    let options = ConnectOptions {
+        msize: PART as u32 + 24,
+        window: 2,
+        ..options()
+    };
+    let client = Script::client(&options, |server| {
+        server.let_open();
+        let first = next_read(server);
+        answer_read(server, first);
+        let [(tag, _), behind] = [next_read(server), next_read(server)];
+        server.refuse(tag, Errno::EINTR);
+        answer_read(server, behind);
+        let again = next_read(server);
+        answer_read(server, again);
+        server.ignore_all();
+    });
+    let file = client.open("f", OpenFlags::READ).unwrap();
+    let mut reader = file.reader(0);
+    assert_eq!(reader.fill_buf().unwrap(), [0; PART]);
+    reader.consume(PART);
+    let error = reader.fill_buf().unwrap_err();
+    // Or else whoever reads to the end would ask again by himself.
+    assert_ne!(error.kind(), std::io::ErrorKind::Interrupted);
+    assert_eq!(reader.fill_buf().unwrap(), [1; PART]);
 }
 
 #[test]
