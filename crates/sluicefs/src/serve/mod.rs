@@ -20,7 +20,7 @@ use crate::share::{self, SharePolicy};
 use crate::signals::{EndSignals, OnEndSignal};
 pub use copied::copied_bytes;
 use listening::{Service, Sockets};
-pub use p9::{Access, P9Options, P9Share, Serving as P9Serving, ZeroCopy};
+pub use p9::{Access, HubLimits, P9Options, P9Share, Serving as P9Serving, ZeroCopy, held_bytes};
 use pid_file::PidFile;
 use sluice_crew::Polling;
 use sluice_proto::fuse;

@@ -1,50 +1,10 @@
 //! Requests that block, over a service of this process.
 
-use crate::peer::Peer;
-use crate::server::write_pattern;
-use sluice_export::{Export, ExportOptions};
-use sluice_lab::faults::{FaultyService, Gate, Plan};
+use crate::here::Here;
+use sluice_lab::faults::Gate;
 use sluice_proto::p9::wire::*;
-use sluicefs::serve::{P9Options, P9Serving, copied_bytes};
+use sluicefs::serve::copied_bytes;
 use std::sync::Arc;
-use tempfile::TempDir;
-
-/// Serves a directory whose calls go as planned.
-struct Here {
-    plan: Arc<Plan>,
-    dir: TempDir,
-    _serving: P9Serving,
-}
-
-impl Here {
-    fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let share = dir.path().join("share");
-        std::fs::create_dir(&share).unwrap();
-        let export = Export::open(&share, ExportOptions::default()).unwrap();
-        let plan = Arc::<Plan>::default();
-        let service = Arc::new(FaultyService::new(Arc::new(export), Arc::clone(&plan)));
-        let socket = dir.path().join("socket");
-        let serving = P9Serving::start(service, &socket, &P9Options::default()).unwrap();
-        Here {
-            plan,
-            dir,
-            _serving: serving,
-        }
-    }
-
-    fn peer(&self) -> Peer {
-        Peer::unix(&self.dir.path().join("socket")).mounted(1 << 20)
-    }
-
-    /// Somebody who has a file open, and what is in it.
-    fn reader(&self) -> (Peer, Vec<u8>) {
-        let bytes = write_pattern(&self.dir.path().join("share/file"), 100_000);
-        let mut peer = self.peer();
-        peer.open(1, b"file", LopenFlags::RDWR).unwrap();
-        (peer, bytes)
-    }
-}
 
 fn read(offset: u64) -> Request<'static> {
     let (fid, count) = (1, 1000);
@@ -121,11 +81,7 @@ fn a_peer_that_leaves_while_its_request_blocks_leaves_nothing() {
     other.walk(0, 5, &[b"file"]).unwrap();
     gate.open();
     drop(other);
-    let started = std::time::Instant::now();
-    while here.plan.sessions() > 0 {
-        assert!(started.elapsed() < crate::common::PATIENCE, "sessions stay");
-        std::thread::yield_now();
-    }
+    here.wait_for_sessions(0);
 }
 
 #[test]

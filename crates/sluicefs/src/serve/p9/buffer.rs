@@ -21,8 +21,8 @@ struct Pool([Mutex<Vec<Vec<u8>>>; KEPT.len()]);
 /// Bytes of payloads that are in use, in buffers that are not small and in pipes.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// How many bytes payloads take in this process now.
-pub(super) fn held_bytes() -> usize {
+/// How many bytes payloads on 9P sockets take in this process now.
+pub fn held_bytes() -> usize {
     HELD.load(Ordering::Relaxed)
 }
 

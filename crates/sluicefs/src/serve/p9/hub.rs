@@ -20,16 +20,13 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Most threads; most of them only exist while others wait for a disk.
 const THREADS_MAX: usize = 192;
 
 /// Most threads that one connection can have run its requests.
 const THREADS_OF_ONE: usize = 32;
-
-/// Most connections at a time.
-const CONNECTIONS_MAX: usize = 4096;
 
 /// Turns that a thread takes before it looks at the sockets of others, though
 /// there is something in the queue.
@@ -38,20 +35,9 @@ const TURNS_PER_LOOK: u32 = 16;
 /// Events that are fetched at once.
 const EVENTS_MAX: usize = 64;
 
-/// Most bytes of payloads in use at a time, in buffers and pipes of all
-/// connections; requests wait for more.
-const HELD_MAX: usize = 256 << 20;
-
-/// A peer that has taken no reply, or sent no more of a message, for so long may be
-/// sent away when others need the memory.
-const STUCK: Duration = Duration::from_secs(10);
-
 /// How long nothing is tried again that failed for want of descriptors or memory,
 /// unless a connection ends before.
-const SHORTAGE_PAUSE: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 500_000_000,
-};
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(500);
 
 /// What a connection's socket is watched for, besides room for what waits.
 const CONNECTION_EVENTS: EventFlags = EventFlags::IN
@@ -65,6 +51,29 @@ const DOOR_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::ET);
 /// connections after those.
 const WAKE: u64 = 0;
 
+/// What all connections may take together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HubLimits {
+    /// Connections at a time; others wait to be let in.
+    pub connections: usize,
+    /// Bytes of payloads in use at a time, in buffers and pipes, beyond which
+    /// messages wait.
+    pub held_bytes: usize,
+    /// A peer that has taken no reply, or sent no more of a message, for so long may
+    /// be sent away when others need the memory.
+    pub stuck: Duration,
+}
+
+impl Default for HubLimits {
+    fn default() -> Self {
+        HubLimits {
+            connections: 4096,
+            held_bytes: 256 << 20,
+            stuck: Duration::from_secs(10),
+        }
+    }
+}
+
 /// The connections of the process, until it is dropped.
 pub(super) struct Hub {
     shared: Arc<Shared>,
@@ -77,12 +86,14 @@ impl Hub {
     pub(super) fn start(
         doors: Vec<Door>,
         polling: Polling,
+        limits: HubLimits,
         on_last: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
+            limits,
             epoll,
             wake,
             next_token: Mutex::new(doors.len() as u64 + 1),
@@ -94,6 +105,7 @@ impl Hub {
             starved: Mutex::default(),
             is_starved: AtomicBool::new(false),
             is_short: AtomicBool::new(false),
+            short_since: Mutex::default(),
             running: AtomicUsize::new(0),
             on_last: Box::new(on_last),
         });
@@ -135,6 +147,7 @@ impl Drop for Hub {
 /// What the threads share.
 pub(super) struct Shared {
     me: Weak<Shared>,
+    limits: HubLimits,
     epoll: OwnedFd,
     /// Ends the sleep of the thread that sleeps.
     wake: OwnedFd,
@@ -150,6 +163,7 @@ pub(super) struct Shared {
     is_starved: AtomicBool,
     /// Some door is shut for want of room.
     is_short: AtomicBool,
+    short_since: Mutex<Option<Instant>>,
     /// Requests that threads are running.
     running: AtomicUsize,
     on_last: Box<dyn Fn() + Send + Sync>,
@@ -191,34 +205,29 @@ impl Queue for Shared {
         }
         hand.turns = hand.turns.wrapping_add(1);
         if hand.turns.is_multiple_of(TURNS_PER_LOOK) {
-            if self.is_starved.load(Ordering::SeqCst) {
-                self.relieve();
-            }
-            self.look(hand, Some(&Timespec::default()));
+            self.relieve();
+            self.glance(hand);
         }
         if let Some(job) = self.lock_queue().pop_front() {
             return Next::Job(job);
         }
-        self.look(hand, Some(&Timespec::default()));
+        self.glance(hand);
         self.next_job()
     }
 
     fn wait(&self, hand: &mut Hand) -> Next<Job> {
+        self.relieve();
         self.is_asleep.store(true, Ordering::SeqCst);
         // Either this sees what was put there, or who put it there sees the flag.
         let is_idle = self.lock_queue().is_empty() && !self.is_stopped.load(Ordering::SeqCst);
         if is_idle {
             let is_short = [&self.is_short, &self.is_starved];
             let is_short = is_short.iter().any(|flag| flag.load(Ordering::SeqCst));
-            self.look(hand, is_short.then_some(&SHORTAGE_PAUSE));
+            let pause = Timespec::try_from(SHORTAGE_PAUSE).ok();
+            self.look(hand, pause.as_ref().filter(|_| is_short));
         }
         self.is_asleep.store(false, Ordering::SeqCst);
-        if self.is_short.load(Ordering::SeqCst) {
-            self.reopen_doors();
-        }
-        if self.is_starved.load(Ordering::SeqCst) {
-            self.relieve();
-        }
+        self.relieve();
         match self.is_stopped.load(Ordering::SeqCst) {
             true => Next::Ended,
             false => self.next_job(),
@@ -232,6 +241,7 @@ impl Queue for Shared {
                 self.running.fetch_add(1, Ordering::SeqCst);
                 crate::panics::contain(|| connection.take_turn(&mut hand.prefix));
                 self.running.fetch_sub(1, Ordering::SeqCst);
+                self.feed();
             }
         }
     }
@@ -268,7 +278,7 @@ impl Shared {
     /// is then told when they don't.
     pub(super) fn must_wait_for_memory(&self, connection: &Arc<Connection>) -> bool {
         // Who has memory already goes on, or nobody might ever give some back.
-        let is_short = buffer::held_bytes() >= HELD_MAX && !connection.has_memory();
+        let is_short = self.is_short_of_memory() && !connection.has_memory();
         if is_short {
             let me = Arc::downgrade(connection);
             self.lock_starved().insert(connection.token, me);
@@ -285,23 +295,43 @@ impl Shared {
         }
     }
 
-    /// Goes on with connections that waited for memory; or if there still is none,
-    /// ends the one whose peer has been stuck for longest.
-    fn relieve(&self) {
-        if buffer::held_bytes() < HELD_MAX {
+    fn is_short_of_memory(&self) -> bool {
+        buffer::held_bytes() >= self.limits.held_bytes
+    }
+
+    /// Goes on with connections that waited for memory, if there is some.
+    fn feed(&self) {
+        if self.is_starved.load(Ordering::SeqCst) && !self.is_short_of_memory() {
             self.is_starved.store(false, Ordering::SeqCst);
             let waiting = std::mem::take(&mut *self.lock_starved());
             let waiting = waiting.values().filter_map(Weak::upgrade);
-            return waiting.for_each(|connection| connection.poke());
+            waiting.for_each(|connection| connection.poke());
+        }
+    }
+
+    /// Does what can be done against shortages: opens doors again, after a pause, and
+    /// goes on with those that waited for memory. If there still is none, it ends the
+    /// connections whose peers have been stuck for long.
+    fn relieve(&self) {
+        let is_due =
+            |since: Option<Instant>| since.is_some_and(|at| at.elapsed() >= SHORTAGE_PAUSE);
+        if self.is_short.load(Ordering::SeqCst) && is_due(*self.lock_short_since()) {
+            self.reopen_doors();
+        }
+        self.feed();
+        if !self.is_starved.load(Ordering::SeqCst) {
+            return;
         }
         let stuck = |connection: Arc<Connection>| Some((connection.stuck_since()?, connection));
-        let longest = self.all().into_iter().filter_map(stuck);
-        let longest = longest.min_by_key(|(since, _)| *since);
-        if let Some((since, connection)) = longest
-            && since.elapsed() >= STUCK
-        {
+        let mut stuck: Vec<_> = self.all().into_iter().filter_map(stuck).collect();
+        stuck.sort_by_key(|(since, _)| *since);
+        for (since, connection) in stuck {
+            if !self.is_short_of_memory() || since.elapsed() < self.limits.stuck {
+                break;
+            }
             connection.evict();
         }
+        self.feed();
     }
 
     /// A connection is over.
@@ -339,19 +369,29 @@ impl Shared {
         }
     }
 
-    /// Fetches events, and puts what they are about into the queue.
-    fn look(&self, hand: &mut Hand, timeout: Option<&Timespec>) {
+    /// Looks without sleeping. What was to wake another thread is passed on to it.
+    fn glance(&self, hand: &mut Hand) {
+        let is_woken = self.look(hand, Some(&Timespec::default()));
+        if is_woken && self.is_asleep.load(Ordering::SeqCst) {
+            self.wake_up();
+        }
+    }
+
+    /// Fetches events, and puts what they are about into the queue. Whether somebody
+    /// was to be woken.
+    fn look(&self, hand: &mut Hand, timeout: Option<&Timespec>) -> bool {
         hand.events.clear();
         let room = rustix::buffer::spare_capacity(&mut hand.events);
         match epoll::wait(&self.epoll, room, timeout) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => tracing::error!(%error, "cannot wait for sockets"),
         }
+        let mut is_woken = false;
         for event in hand.events.drain(..) {
             let (token, flags) = (event.data.u64(), event.flags);
             match self.door_of(token) {
                 Some(index) => self.lock_queue().push_back(Job::Door(index)),
-                None if token == WAKE => {}
+                None if token == WAKE => is_woken = true,
                 None => {
                     let found = self.lock_connections().get(&token).cloned();
                     if let Some(connection) = found {
@@ -360,6 +400,7 @@ impl Shared {
                 }
             }
         }
+        is_woken
     }
 
     fn door_of(&self, token: u64) -> Option<usize> {
@@ -395,8 +436,10 @@ impl Shared {
             return;
         };
         for _ in 0..EVENTS_MAX {
-            if self.lock_connections().len() >= CONNECTIONS_MAX {
-                return self.shut(index, "there are too many connections");
+            if self.is_full() {
+                self.shut(index, "there are too many connections");
+                // One may have ended before that was known.
+                return self.reopen_doors();
             }
             let admitted = door.accept().and_then(|accepted| match accepted {
                 Some(accepted) => self.admit(door, accepted).map(|()| true),
@@ -438,12 +481,12 @@ impl Shared {
         };
         door.shut(why);
         self.watch_door(index, door, EventFlags::empty());
-        // A connection may have ended just before: then it is tried again later.
+        *self.lock_short_since() = Some(Instant::now());
         self.note_shortage(&self.is_short);
     }
 
     fn reopen_doors(&self) {
-        if self.lock_connections().len() >= CONNECTIONS_MAX {
+        if self.is_full() {
             return;
         }
         self.is_short.store(false, Ordering::SeqCst);
@@ -463,6 +506,10 @@ impl Shared {
         }
     }
 
+    fn is_full(&self) -> bool {
+        self.lock_connections().len() >= self.limits.connections
+    }
+
     fn all(&self) -> Vec<Arc<Connection>> {
         self.lock_connections().values().cloned().collect()
     }
@@ -475,6 +522,12 @@ impl Shared {
 
     fn lock_starved(&self) -> MutexGuard<'_, HashMap<u64, Weak<Connection>>> {
         self.starved.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_short_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.short_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_queue(&self) -> MutexGuard<'_, VecDeque<Job>> {

@@ -28,10 +28,12 @@ use super::listening::Service;
 use super::virtio::P9DeviceOptions;
 use crate::failure::{Failure, system_words};
 use crate::share::SharePolicy;
+pub use buffer::held_bytes;
 pub(super) use door::Entrance;
 use door::{Door, Terms};
 use exports::{Export, Exports};
 use hub::Hub;
+pub use hub::HubLimits;
 use sluice_client::Address;
 use sluice_crew::Polling;
 use sluice_proto::p9::serve::{Bounds, QidVersion, ServeOptions, Squash, Users};
@@ -319,6 +321,19 @@ impl Serving {
         socket: &Path,
         options: &P9Options,
     ) -> Result<Self, Failure> {
+        Serving::start_within(service, socket, options, HubLimits::default())
+    }
+
+    /// The same, with other limits.
+    ///
+    /// # Errors
+    /// As [`Serving::start`].
+    pub fn start_within(
+        service: Arc<dyn FileService>,
+        socket: &Path,
+        options: &P9Options,
+        limits: HubLimits,
+    ) -> Result<Self, Failure> {
         let terms = || Terms {
             service: Arc::clone(&service),
             options: *options,
@@ -329,7 +344,7 @@ impl Serving {
         let doors = entrances
             .into_iter()
             .map(|entrance| Door::new(entrance, terms()));
-        Serving::at_doors(doors.collect(), Polling::default(), || {})
+        Serving::at_doors(doors.collect(), Polling::default(), limits, || {})
     }
 
     /// Serves shares at their entrances. `on_last` is called when nothing listens
@@ -353,15 +368,16 @@ impl Serving {
         let polling = shares.iter().find(|(share, _)| share.p9.is_some());
         let polling = polling.map_or(Polling::default(), |(share, _)| share.poll);
         let doors = entrances.0.into_iter().filter_map(door).collect();
-        Serving::at_doors(doors, polling, on_last)
+        Serving::at_doors(doors, polling, HubLimits::default(), on_last)
     }
 
     fn at_doors(
         doors: Vec<Door>,
         polling: Polling,
+        limits: HubLimits,
         on_last: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
-        let hub = Hub::start(doors, polling, on_last)
+        let hub = Hub::start(doors, polling, limits, on_last)
             .map_err(|error| Failure::new(format!("cannot serve 9P: {}", system_words(&error))))?;
         Ok(Serving(hub))
     }
