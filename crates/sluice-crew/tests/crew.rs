@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 /// Only for what would otherwise hang when it fails.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 type Job = Box<dyn FnOnce() + Send>;
 
