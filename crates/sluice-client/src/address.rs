@@ -86,8 +86,8 @@ impl FromStr for Address {
                 return format!("'{text}' is no address: write unix:{text} for a socket there");
             }
             format!(
-                "'{text}' is no address: write unix:PATH, tcp:HOST:PORT, vsock:[CID:]PORT, \
-                fd:N or activation"
+                "'{text}' is no address: write unix:PATH, tcp:HOST:PORT, vsock:[CID:]PORT or \
+                fd:N"
             )
         };
         if text == "activation" {

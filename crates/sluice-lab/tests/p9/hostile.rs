@@ -53,6 +53,26 @@ fn sizes_that_lie_end_the_connection() {
 }
 
 #[test]
+fn no_reply_is_longer_than_was_agreed_on() {
+    let dir = tempfile::tempdir().unwrap();
+    symlink("t".repeat(4090), dir.path().join("link")).unwrap();
+    for (msize, expected) in [(4096, Err(Errno::EMSGSIZE)), (8192, Ok(()))] {
+        let conn = Conn::over(export(&dir), Dialect::Linux, |_| {});
+        conn.version(msize).unwrap();
+        conn.attach(0, 0).unwrap();
+        conn.walk(0, 1, &["link"]).unwrap();
+        let answer = conn.call(&Request::Readlink { fid: 1 });
+        assert_eq!(answer.map(drop), expected, "{msize}");
+        let conn = Conn::over(export(&dir), Dialect::Unix, |_| {});
+        conn.version(msize).unwrap();
+        conn.attach(0, 0).unwrap();
+        conn.walk(0, 1, &["link"]).unwrap();
+        let answer = conn.call(&Request::Stat { fid: 1 });
+        assert_eq!(answer.map(drop), expected, "{msize}");
+    }
+}
+
+#[test]
 fn names_are_one_component_everywhere() {
     let conn = Conn::new(Dialect::Linux);
     conn.lcreate(1, "f", b"");

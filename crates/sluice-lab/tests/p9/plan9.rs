@@ -1,8 +1,10 @@
 //! 9P2000 and 9P2000.u: stats, listings of stats, and what modes stand for.
 
-use crate::harness::Conn;
+use crate::harness::{Conn, model};
+use sluice_lab::faults::{FaultyService, Plan};
 use sluice_proto::p9::wire::*;
 use sluice_vfs::Errno;
+use std::sync::Arc;
 
 fn create(
     conn: &Conn,
@@ -223,6 +225,27 @@ fn a_directory_is_read_as_whole_stats() {
         assert_eq!(conn.read(1, between, 300), Err(Errno::EINVAL));
         assert!(!conn.read(1, first.len() as u64, 300).unwrap().is_empty());
     }
+}
+
+#[test]
+fn a_listing_that_fails_half_way_goes_on_where_it_was() {
+    let plan = Arc::new(Plan::default());
+    let service = FaultyService::new(model(), Arc::clone(&plan));
+    let conn = Conn::over(Arc::new(service), Dialect::Unix, |_| {});
+    for index in 0..5 {
+        file(&conn, 1, &format!("file {index}"), 0o600);
+        conn.clunk(1).unwrap();
+    }
+    conn.walk(0, 1, &[]).unwrap();
+    open(&conn, 1, OpenMode::empty()).unwrap();
+    let first = conn.read(1, 0, 150).unwrap();
+    let count = |data: &[u8]| Stats::new(data, Dialect::Unix).count();
+    let offset = first.len() as u64;
+    // The call that finds the end, after those that found files.
+    plan.fail("readdir", 1, 1, Errno::EIO);
+    assert_eq!(conn.read(1, offset, 4000), Err(Errno::EIO));
+    let rest = conn.read(1, offset, 4000).unwrap();
+    assert_eq!(count(&first) + count(&rest), 5);
 }
 
 #[test]

@@ -24,7 +24,11 @@ fn stat_one(remotes: &mut Remotes, place: &Location) -> Result<(), Failure> {
     let attr = asked.map_err(|error| failed("ask for", &place.to_string(), &error))?;
     let mut text = Vec::new();
     text.extend(b"Path: ");
-    text.extend(shown(place.path.as_os_str()));
+    let path = place.path.as_os_str();
+    text.extend(match path.is_empty() {
+        true => b"/".to_vec(), // what no path stands for
+        false => shown(path),
+    });
     if let Some(target) = target_of(&client, &place.path, &attr) {
         text.extend(b" -> ");
         text.extend(target);

@@ -194,6 +194,8 @@ fn directories_are_made_and_files_described() {
         let modified = lines.iter().any(|line| line.starts_with("Modified: 20"));
         assert!(modified, "{lines:?}");
     }
+    let root = format!("unix:{}", text(&server.socket()));
+    assert!(lines(run(&["stat", &root])).contains(&"Path: /".to_owned()));
     server.stop();
 }
 

@@ -141,3 +141,26 @@ fn requests_count_as_whom_the_options_say() {
         assert_eq!(powers(&server, uid), expected, "{options:?} as {uid}");
     }
 }
+
+#[test]
+fn a_share_is_served_from_within_a_chroot() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("chroot(2) needs root");
+    }
+    let server = Server::start(&["--sandbox=chroot"]);
+    let root = fs::read_link(format!("/proc/{}/root", server.daemon.0.id())).unwrap();
+    assert_eq!(root, server.share().canonicalize().unwrap());
+    fs::write(server.share().join("file"), "content").unwrap();
+    let mut peer = server.peer();
+    peer.open(1, b"file", LopenFlags::empty()).unwrap();
+    assert_eq!(peer.read(1, 0, 100).unwrap(), b"content");
+    peer.create(2, b"made").unwrap();
+    assert_eq!(peer.write(2, 0, b"by the peer"), Ok(11));
+    let made = fs::read(server.share().join("made")).unwrap();
+    assert_eq!(made, b"by the peer");
+    // The share's path is its name still.
+    let path = server.share().into_os_string().into_encoded_bytes();
+    peer.attach(10, 0, &path).unwrap();
+    drop(peer);
+    server.stop();
+}

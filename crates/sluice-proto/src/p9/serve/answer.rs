@@ -76,6 +76,11 @@ impl Answer {
         buf.get(..self.len).unwrap_or_default()
     }
 
+    /// Bytes of all of it.
+    pub(super) fn len(&self) -> usize {
+        self.message().len().saturating_add(self.payload_len)
+    }
+
     /// Bytes of the sink that follow it.
     pub(super) fn payload_len(&self) -> usize {
         self.payload_len

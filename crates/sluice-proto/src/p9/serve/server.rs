@@ -373,6 +373,10 @@ impl<E: Exchange> Server<E> {
             tracing::trace!(kind = ?request.kind(), tag, %error);
             answer.fail(error);
         }
+        // A reply that is longer than agreed on costs the peer its connection.
+        if answer.len() > connection.msize as usize {
+            answer.fail(Errno::EMSGSIZE);
+        }
         pending.answer(&answer);
     }
 

@@ -112,11 +112,12 @@ pub(super) fn read_stats(
     sink: &mut dyn ReadSink,
 ) -> Result<usize> {
     let mut at = open.listing.lock().unwrap_or_else(PoisonError::into_inner);
-    match offset {
-        0 => *at = Listing::default(),
-        _ if offset == at.offset => {}
+    // Where it stands stays as it is should this fail half way.
+    let mut cookie = match offset {
+        0 => Listing::default().cookie,
+        _ if offset == at.offset => at.cookie,
         _ => return Err(Errno::EINVAL),
-    }
+    };
     let mut len = 0;
     loop {
         let mut found = Found::new(&fid.node.tree, room - len);
@@ -124,7 +125,7 @@ pub(super) fn read_stats(
             &fid.ctx(),
             fid.node.node,
             Some(open.handle),
-            at.cookie,
+            cookie,
             DirWant::Entries(ATTRS),
             &mut found,
         )?;
@@ -136,7 +137,7 @@ pub(super) fn read_stats(
                 break;
             };
             len += count;
-            at.cookie = entry.next_cookie;
+            cookie = entry.next_cookie;
         }
         if is_full && len == 0 && !is_end {
             return Err(Errno::EINVAL);
@@ -145,7 +146,8 @@ pub(super) fn read_stats(
             break;
         }
     }
-    at.offset = offset.saturating_add(len as u64);
+    let offset = offset.saturating_add(len as u64);
+    *at = Listing { offset, cookie };
     Ok(len)
 }
 
