@@ -65,8 +65,8 @@ struct Cli {
     #[arg(long, global = true)]
     everyone: bool,
 
-    /// Only raw measurements with servers that poll, or only with servers that
-    /// don't
+    /// Only raw measurements and 9P round trips with servers that poll, or only
+    /// with servers that don't
     #[arg(long, value_enum, global = true)]
     polling: Option<Switch>,
 
@@ -276,8 +276,17 @@ impl Cli {
         }
     }
 
+    fn polls(&self) -> Vec<Poll> {
+        match self.polling {
+            None => vec![Poll::Off, Poll::Auto],
+            Some(Switch::Off) => vec![Poll::Off],
+            Some(Switch::Auto) => vec![Poll::Auto],
+        }
+    }
+
     fn p9_options(&self) -> P9Options {
         P9Options {
+            polls: self.polls(),
             extent: self.extent(RAW_ROUNDS, Placement::Apart),
             wait_mode: self.wait_mode(),
             count_syscalls: self.syscalls,
@@ -286,11 +295,7 @@ impl Cli {
 
     fn raw_options(&self) -> RawOptions {
         RawOptions {
-            polls: match self.polling {
-                None => vec![Poll::Off, Poll::Auto],
-                Some(Switch::Off) => vec![Poll::Off],
-                Some(Switch::Auto) => vec![Poll::Auto],
-            },
+            polls: self.polls(),
             extent: self.extent(RAW_ROUNDS, Placement::Apart),
             wait_mode: self.wait_mode(),
             count_syscalls: self.syscalls,

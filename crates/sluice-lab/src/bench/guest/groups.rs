@@ -7,6 +7,7 @@ use super::program::{
     VirtioFsProgram::{Null, Sluice, Virtiofsd},
 };
 use crate::bench::contest::{Cell, Role};
+use crate::bench::raw::Poll;
 
 /// A guest's memory: little, so that files that outgrow it can be small.
 pub(super) const MEMORY_MIB: u32 = 96;
@@ -145,28 +146,39 @@ const VIRTIO_FS: &[Group] = &[
 
 const EVERYTHING_ON_THE_SHARE: &str = "compiler, headers and sources are on the share";
 
+/// On 9P, with nothing cached.
+const fn uncached(poll: Poll) -> [Contender; CONTENDERS_MAX] {
+    const NONE: &str = "cache=none";
+    [
+        on_9p("sluice", Role::Subject, P9Program::Sluice(poll), NONE),
+        on_9p("sluice again", Role::Control, P9Program::Sluice(poll), NONE),
+        on_9p("diod", Role::Peer, P9Program::Diod, NONE),
+        on_9p("null server", Role::Floor, P9Program::Null, NONE),
+    ]
+}
+
+const UNCACHED_NOTE: &str = "messages of up to 1 MiB (diod: 64 KiB); sluice serve --9p, isolated; \
+    diod --no-auth --no-userdb; the null server holds a copy of the share in memory; diod and \
+    the null server always sleep; of floor: how much of the way from diod to the null server is \
+    done";
+
 const P9: &[Group] = &[
     Group {
         title: "cache=none",
-        notes: &[
-            "messages of up to 1 MiB (diod: 64 KiB); sluice serve --9p, isolated; diod --no-auth \
-             --no-userdb; the null server holds a copy of the share in memory; of floor: how \
-             much of the way from diod to the null server is done",
-        ],
-        contenders: &[
-            on_9p("sluice", Role::Subject, P9Program::Sluice, "cache=none"),
-            on_9p(
-                "sluice again",
-                Role::Control,
-                P9Program::Sluice,
-                "cache=none",
-            ),
-            on_9p("diod", Role::Peer, P9Program::Diod, "cache=none"),
-            on_9p("null server", Role::Floor, P9Program::Null, "cache=none"),
-        ],
+        notes: &[UNCACHED_NOTE],
+        contenders: &uncached(Poll::Auto),
         memory_mib: P9_MEMORY_MIB,
         short: cells::UNCACHED,
         quick: cells::UNCACHED,
+        long: &[],
+    },
+    Group {
+        title: "cache=none, --poll=off",
+        notes: &[UNCACHED_NOTE],
+        contenders: &uncached(Poll::Off),
+        memory_mib: P9_MEMORY_MIB,
+        short: cells::UNCACHED,
+        quick: &[],
         long: &[],
     },
     Group {
@@ -177,11 +189,16 @@ const P9: &[Group] = &[
              with ignoreqv",
         ],
         contenders: &[
-            on_9p("sluice", Role::Subject, P9Program::Sluice, "cache=loose"),
+            on_9p(
+                "sluice",
+                Role::Subject,
+                P9Program::Sluice(Poll::Auto),
+                "cache=loose",
+            ),
             on_9p(
                 "sluice again",
                 Role::Control,
-                P9Program::Sluice,
+                P9Program::Sluice(Poll::Auto),
                 "cache=loose",
             ),
             on_9p(

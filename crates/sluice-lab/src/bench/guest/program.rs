@@ -5,6 +5,7 @@ use crate::bench::contest::{Placement, Role};
 use crate::bench::error::{BenchError, Context};
 use crate::bench::machine::Processors;
 use crate::bench::programs::Programs;
+use crate::bench::raw::Poll;
 use crate::bench::server::{CpuClock, Server};
 use crate::diod::Diod;
 use crate::wire::Wire;
@@ -46,7 +47,8 @@ pub(super) enum VirtioFsProgram {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum P9Program {
-    Sluice,
+    /// `sluice serve`, with such a `--poll`.
+    Sluice(Poll),
     Diod,
     Null,
 }
@@ -221,9 +223,10 @@ impl P9Program {
     fn command(self, programs: &Programs, share: &Path) -> Option<Command> {
         let mut command;
         match self {
-            P9Program::Sluice => {
+            P9Program::Sluice(poll) => {
                 command = Command::new(&programs.sluice);
                 command.arg("serve").arg(share).args(["--9p", "fd:0"]);
+                command.args(["--poll", poll.word()]);
             }
             P9Program::Null => {
                 command = Command::new(&programs.bench);

@@ -2,9 +2,10 @@
 
 use super::client::{Client, ROOT};
 use super::server::{Running, Transport};
-use super::{ENTRANTS, Scene, table};
+use super::{Scene, entrants, table};
 use crate::bench::contest::{self, Cell, Unit};
 use crate::bench::error::{BenchError, Context};
+use crate::bench::raw::Poll;
 use crate::bench::report::Table;
 use crate::bench::syscalls::Traced;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -99,7 +100,7 @@ pub(super) fn run(scene: &Scene<'_>) -> Result<Option<Table>, BenchError> {
         "one thread asks on all connections; each asks again when it has its answer".to_owned(),
     ];
     let place = ("crowd", Transport::Unix);
-    let mut entrants = scene.start_all(ENTRANTS, place, Ok, &mut notes)?;
+    let mut entrants = scene.start_all(&entrants(Poll::Auto), place, Ok, &mut notes)?;
     let title = "9P, many connections";
     let rows = contest::hold(CELLS, &mut entrants, extent, |cell| {
         eprintln!("bench: {title}: {cell}");

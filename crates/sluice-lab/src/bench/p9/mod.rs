@@ -12,6 +12,7 @@ use super::error::{BenchError, Context};
 use super::fixture::Fixture;
 use super::machine::Processors;
 use super::programs::Programs;
+use super::raw::Poll;
 use super::report::Table;
 use super::syscalls;
 use server::{Program, Running, Session, Transport};
@@ -20,6 +21,8 @@ use sluice_virtio::driver::WaitMode;
 /// How to measure.
 #[derive(Clone, Debug)]
 pub struct P9Options {
+    /// With which of these round trips are measured; a table for each.
+    pub polls: Vec<Poll>,
     /// How much.
     pub extent: Extent,
     /// How the driver waits for replies.
@@ -36,15 +39,21 @@ struct Scene<'a> {
     options: &'a P9Options,
 }
 
-const SLUICE: Program = Program::Sluice { flags: &[] };
-
 /// Everybody who takes part, in the order of the table.
-const ENTRANTS: &[(&str, Role, Program)] = &[
-    ("sluice", Role::Subject, SLUICE),
-    ("sluice again", Role::Control, SLUICE),
-    ("diod", Role::Peer, Program::Diod),
-    ("null server", Role::Floor, Program::Null),
-];
+const fn entrants(poll: Poll) -> [(&'static str, Role, Program); 4] {
+    let sluice = Program::Sluice {
+        flags: match poll {
+            Poll::Off => &["--poll=off"],
+            Poll::Auto => &["--poll=auto"],
+        },
+    };
+    [
+        ("sluice", Role::Subject, sluice),
+        ("sluice again", Role::Control, sluice),
+        ("diod", Role::Peer, Program::Diod),
+        ("null server", Role::Floor, Program::Null),
+    ]
+}
 
 /// Measures everything. A peer that does not start is left out, and said so.
 ///
@@ -64,7 +73,9 @@ pub fn run(
     };
     let mut tables = Vec::new();
     for transport in [Transport::Unix, Transport::Tcp] {
-        tables.extend(round_trips(&scene, transport)?);
+        for &poll in &options.polls {
+            tables.extend(round_trips(&scene, transport, poll)?);
+        }
     }
     for transport in [Transport::Unix, Transport::Tcp] {
         tables.extend(zero_copy::run(&scene, transport)?);
@@ -73,12 +84,16 @@ pub fn run(
     Ok(tables)
 }
 
-fn round_trips(scene: &Scene<'_>, transport: Transport) -> Result<Vec<Table>, BenchError> {
+fn round_trips(
+    scene: &Scene<'_>,
+    transport: Transport,
+    poll: Poll,
+) -> Result<Vec<Table>, BenchError> {
     let extent = &scene.options.extent;
     if extent.of(cells::CELLS).next().is_none() {
         return Ok(Vec::new());
     }
-    let title = format!("9P over {}", transport.word());
+    let title = format!("9P over {}, --poll={}", transport.word(), poll.word());
     let mut notes = vec![
         "one request at a time, messages of up to 1 MiB (diod: 64 KiB); open + close is Twalk, \
          Tlopen and Tclunk"
@@ -87,15 +102,18 @@ fn round_trips(scene: &Scene<'_>, transport: Transport) -> Result<Vec<Table>, Be
             WaitMode::Spin => "the driver looks for replies all the time".to_owned(),
             WaitMode::Event => "the driver sleeps until a reply comes".to_owned(),
         },
-        "sluice serve --9p, isolated; diod --no-auth --no-userdb".to_owned(),
+        "sluice serve --9p, isolated; diod --no-auth --no-userdb; diod and the null \
+         server always sleep"
+            .to_owned(),
     ];
-    let mut entrants =
-        scene.start_all(ENTRANTS, ("trips", transport), Session::begin, &mut notes)?;
+    let place = (poll.word(), transport);
+    let mut entrants = scene.start_all(&entrants(poll), place, Session::begin, &mut notes)?;
     let rows = contest::hold(cells::CELLS, &mut entrants, extent, |cell| {
         eprintln!("bench: {title}: {cell}");
     });
     let mut tables = vec![table(title.clone(), notes, &entrants, rows)];
-    if scene.options.count_syscalls {
+    // strace makes everything so slow that polling never pays.
+    if scene.options.count_syscalls && poll == Poll::Off {
         for (what, is_meant) in COUNTS {
             let cells = extent.of(cells::CELLS);
             let rows = syscalls::count(cells, &mut entrants, scene.fixture, is_meant);

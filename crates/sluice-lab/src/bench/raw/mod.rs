@@ -52,7 +52,7 @@ pub enum Poll {
 
 impl Poll {
     /// The value of `--poll`.
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Poll::Off => "off",
             Poll::Auto => "auto",
