@@ -46,6 +46,19 @@ pub struct Counts {
     pub waits: u64,
 }
 
+impl std::ops::Add for Counts {
+    type Output = Counts;
+
+    fn add(self, other: Counts) -> Counts {
+        Counts {
+            sent: self.sent + other.sent,
+            received: self.received + other.received,
+            copied: self.copied + other.copied,
+            waits: self.waits + other.waits,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Counters {
     sent: AtomicU64,

@@ -146,11 +146,6 @@ impl Inner {
         })
     }
 
-    /// Attributes of the root, as the session's own user sees them.
-    pub(super) fn root_stat(&self, ctx: &Ctx<'_>) -> sluice_vfs::Result<Stat> {
-        self.getattr(ctx, NodeId::ROOT, None)
-    }
-
     pub(super) fn fsync(
         &self,
         ctx: &Ctx<'_>,

@@ -3,7 +3,8 @@
 //! Whoever needs a connection and finds none makes it; others wait for that.
 
 use super::options::{Connect, Persistence, ServiceOptions};
-use crate::error::{Error, Result};
+use crate::connection::Counts;
+use crate::error::{Error, Lost, Result};
 use crate::ops::Tree;
 use sluice_vfs::{Ctx, Errno};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,9 @@ use std::time::{Duration, Instant};
 /// Time between two attempts, at first and at most.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// An operation is tried on so many connections, each of which it lost.
+const ATTEMPTS_MAX: u32 = 5;
 
 /// How long those who wait take to notice that nobody waits for them any more.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -33,6 +37,8 @@ struct State {
     not_before: Option<Instant>,
     pause: Duration,
     is_closed: bool,
+    /// What connections before this one did.
+    past: Counts,
 }
 
 impl Link {
@@ -52,6 +58,7 @@ impl Link {
                 not_before: None,
                 pause: PAUSE_MIN,
                 is_closed: false,
+                past: Counts::default(),
             }),
             changed: Condvar::new(),
         };
@@ -81,9 +88,11 @@ impl Link {
             if let Some(tree) = state.tree.as_ref() {
                 return Ok(Arc::clone(tree));
             }
-            let pause = self.pause(ctx, &state)?;
-            let is_due = state.not_before.is_none_or(|at| Instant::now() >= at);
+            let now = Instant::now();
+            check_caller(ctx, now)?;
+            let is_due = state.not_before.is_none_or(|at| now >= at);
             if state.is_connecting || !is_due {
+                let pause = self.pause(&state, now)?;
                 let waited = self.changed.wait_timeout(state, pause);
                 (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -118,15 +127,8 @@ impl Link {
         Ok(tree)
     }
 
-    /// How long to wait for what others do, if at all.
-    fn pause(&self, ctx: &Ctx<'_>, state: &State) -> Result<Duration> {
-        if ctx.is_cancelled() {
-            return Err(Errno::EINTR.into());
-        }
-        let now = Instant::now();
-        if ctx.deadline.is_some_and(|deadline| now >= deadline) {
-            return Err(Errno::ETIMEDOUT.into());
-        }
+    /// How long to wait before it is looked again, if at all.
+    fn pause(&self, state: &State, now: Instant) -> Result<Duration> {
         if let (Persistence::Soft(limit), Some(since)) =
             (self.options.persistence, state.away_since)
             && now.saturating_duration_since(since) >= limit
@@ -138,6 +140,28 @@ impl Link {
         Ok(pause.clamp(Duration::from_millis(1), GLANCE))
     }
 
+    /// An operation cost its connection, this time again. A server that was there
+    /// each time and yet never answered it gets some more attempts, and time.
+    ///
+    /// # Errors
+    /// `EPROTO` for one that breaks the protocol each time, `EIO` once a
+    /// connection has lasted for no answer so often, unless that is to be waited
+    /// for.
+    pub(super) fn check_again(&self, error: &Error, attempt: u32) -> sluice_vfs::Result<()> {
+        let is_last = attempt >= ATTEMPTS_MAX;
+        match (error, self.options.persistence) {
+            (Error::Lost(Lost::Violation(_)), _) if is_last => return Err(Errno::EPROTO),
+            (_, Persistence::Soft(_)) if is_last => return Err(Errno::EIO),
+            _ => {}
+        }
+        let pause = PAUSE_MIN.saturating_mul(1 << attempt.min(8));
+        // The first time is any server's end.
+        if attempt > 1 && self.sleep(pause.min(PAUSE_MAX)) {
+            return Err(Errno::EIO);
+        }
+        Ok(())
+    }
+
     /// A connection is lost: it is not used any more.
     pub(super) fn lost(&self, tree: &Arc<Tree>) {
         let mut state = self.lock();
@@ -145,6 +169,7 @@ impl Link {
         let gone = state.tree.take_if(|it| is_it(it));
         if gone.is_some() {
             state.away_since = Some(Instant::now());
+            state.past = state.past + tree.connection.counts();
         }
         drop(state);
         // Fids of it that are left must not be sent anywhere.
@@ -172,6 +197,13 @@ impl Link {
         state.is_closed
     }
 
+    /// What all connections did.
+    pub(super) fn counts(&self) -> Counts {
+        let state = self.lock();
+        let now = state.tree.as_ref().map(|tree| tree.connection.counts());
+        state.past + now.unwrap_or_default()
+    }
+
     /// What goes on now, if anything.
     pub(super) fn current(&self) -> Option<Arc<Tree>> {
         self.lock().tree.clone()
@@ -179,6 +211,15 @@ impl Link {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether whoever asked still waits.
+fn check_caller(ctx: &Ctx<'_>, now: Instant) -> Result<()> {
+    match ctx.deadline {
+        _ if ctx.is_cancelled() => Err(Errno::EINTR.into()),
+        Some(deadline) if now >= deadline => Err(Errno::ETIMEDOUT.into()),
+        _ => Ok(()),
     }
 }
 

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
 
 /// Whose locks: an owner has some on each file, in each family.
 type Key = (NodeId, LockOwner, bool);
@@ -364,7 +365,7 @@ impl Inner {
                     range,
                     pid,
                 };
-                match turn.lock(&handle, key, &lock, false, |_| ()) {
+                match self.retake(&turn, &handle, key, &lock) {
                     Ok(one) => Ok(is_had && one),
                     Err(error) if is_lost(&error) => Err(error),
                     Err(_) => Ok(false),
@@ -376,6 +377,26 @@ impl Inner {
             }
         }
         Ok(())
+    }
+}
+
+/// How often it is tried meanwhile.
+const RETAKE_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a server may take to notice that the connection is gone that held
+/// the locks before.
+const RETAKE_LIMIT: Duration = Duration::from_secs(2);
+
+impl Inner {
+    /// Takes one again, for which a connection that ended may have to be noticed.
+    fn retake(&self, turn: &Turn<'_>, handle: &Handle, key: Key, lock: &Lock) -> Result<bool> {
+        let deadline = Instant::now() + RETAKE_LIMIT;
+        loop {
+            let is_had = turn.lock(handle, key, lock, false, |_| ())?;
+            if is_had || Instant::now() >= deadline || self.link.sleep(RETAKE_PAUSE) {
+                return Ok(is_had);
+            }
+        }
     }
 }
 

@@ -49,9 +49,10 @@ mod turn;
 pub use options::{Access, Connect, Persistence, ServiceOptions};
 
 use crate::address::Address;
+use crate::connection::Counts;
 use session::{Inner, RemoteSession};
-use sluice_vfs::{AttachOptions, Attached, Ctx, FileService, Result};
-use std::sync::Arc;
+use sluice_vfs::{AttachOptions, Attached, FileService, Result, Stamp, Stat};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A 9P server that sessions are attached to.
 ///
@@ -65,6 +66,8 @@ use std::sync::Arc;
 pub struct RemoteService {
     connect: Arc<dyn Connect>,
     options: ServiceOptions,
+    /// Those that are still there.
+    sessions: Mutex<Vec<Weak<Inner>>>,
 }
 
 impl RemoteService {
@@ -78,7 +81,20 @@ impl RemoteService {
         RemoteService {
             connect: Arc::new(connect),
             options,
+            sessions: Mutex::default(),
         }
+    }
+
+    /// What the connections of the sessions that are attached did so far.
+    pub fn counts(&self) -> Counts {
+        let sessions = self.sessions().clone();
+        let sessions = sessions.iter().filter_map(Weak::upgrade);
+        let counts = sessions.map(|session| session.link.counts());
+        counts.fold(Counts::default(), |all, one| all + one)
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, Vec<Weak<Inner>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,15 +106,18 @@ impl FileService for RemoteService {
         if !options.export.is_empty() {
             chosen.connect.aname = options.export.to_vec();
         }
-        let inner = Inner::start(Arc::clone(&self.connect), chosen, &options)?;
-        let session = RemoteSession::new(inner);
-        let root = session
-            .inner()
-            .root_stat(&Ctx::new(session.inner().main_caller()))?;
-        let features = session.inner().features();
+        let (inner, root) = Inner::start(Arc::clone(&self.connect), chosen, &options)?;
+        let mut sessions = self.sessions();
+        sessions.retain(|session| session.strong_count() > 0);
+        sessions.push(Arc::downgrade(&inner));
+        drop(sessions);
+        let features = inner.features();
         Ok(Attached {
-            session: Arc::new(session),
-            root,
+            session: Arc::new(RemoteSession::new(inner)),
+            root: Stat {
+                attr: root,
+                stamp: Stamp::NONE,
+            },
             features,
         })
     }

@@ -35,13 +35,17 @@ impl Identity {
     }
 }
 
-/// Where a node was found last.
+/// Where a node was found.
 type Place = (NodeId, Arc<[u8]>);
+
+/// So many places of a node are remembered: it may have several names.
+const PLACES_MAX: usize = 4;
 
 struct Node {
     identity: Identity,
-    place: Option<Place>,
-    /// Nodes whose place is in this directory.
+    /// The last one is where it was seen last.
+    places: Vec<Place>,
+    /// Nodes that have a place in this directory.
     children: HashMap<Arc<[u8]>, NodeId>,
     /// What the peer holds.
     refs: u64,
@@ -87,7 +91,7 @@ impl Nodes {
         let identity = Identity::of(root);
         let node = Node {
             identity,
-            place: None,
+            places: Vec::new(),
             children: HashMap::new(),
             refs: 1,
             fids: Vec::new(),
@@ -140,36 +144,44 @@ impl Nodes {
         child.fid(user, tree).map(|_| child.identity)
     }
 
-    /// How to get to a node.
-    pub(super) fn way(&self, node: NodeId, user: u32, tree: &Arc<Tree>) -> Result<Way> {
+    /// How to get to a node, by the place where it was seen last or the `back`th
+    /// before; none if there are no more.
+    pub(super) fn way(
+        &self,
+        node: NodeId,
+        back: usize,
+        user: u32,
+        tree: &Arc<Tree>,
+    ) -> Result<Option<Way>> {
         let state = self.lock();
         let known = state.get(node).ok_or(Errno::ESTALE)?;
         let identity = known.identity;
-        let (mut at, mut names) = (known, Vec::new());
+        let mut names = Vec::new();
+        let mut place = known.places.iter().rev().nth(back);
         let from = loop {
-            let Some((dir, name)) = &at.place else {
-                let is_root = std::ptr::eq(at, state.get(NodeId::ROOT).ok_or(Errno::ESTALE)?);
-                match is_root {
-                    true => break None,
-                    false => return Err(Errno::ESTALE.into()),
-                }
+            let Some((dir, name)) = place else {
+                return Ok(None);
             };
             names.push(Arc::clone(name));
-            // Directories that were moved into each other behind our back.
-            if names.len() > DEPTH_MAX {
-                return Err(Errno::ESTALE.into());
-            }
-            at = state.get(*dir).ok_or(Errno::ESTALE)?;
+            let at = state.get(*dir).ok_or(Errno::ESTALE)?;
             if let Some(fid) = at.fid(user, tree) {
                 break Some(fid);
             }
+            if *dir == NodeId::ROOT {
+                break None;
+            }
+            // Directories that were moved into each other behind our back.
+            if names.len() > DEPTH_MAX {
+                return Ok(None);
+            }
+            place = at.places.last();
         };
         names.reverse();
-        Ok(Way {
+        Ok(Some(Way {
             from,
             names,
             identity,
-        })
+        }))
     }
 
     /// Takes a reference to the file with these attributes, which was found at
@@ -270,6 +282,7 @@ impl Nodes {
         let moved = state.get(from.0).and_then(|dir| dir.children.get(from.1));
         if let Some(moved) = moved.copied() {
             state.put_at(moved, to.0, to.1, &mut old);
+            state.take_away(from.0, from.1, &mut old);
         } else {
             state.take_away(to.0, to.1, &mut old);
         }
@@ -324,7 +337,7 @@ impl State {
     fn add(&mut self, identity: Identity) -> NodeId {
         let node = Some(Node {
             identity,
-            place: None,
+            places: Vec::new(),
             children: HashMap::new(),
             refs: 0,
             fids: Vec::new(),
@@ -351,21 +364,22 @@ impl State {
 
     /// A node is found under a name from now on, and no other is.
     fn put_at(&mut self, id: NodeId, dir: NodeId, name: &[u8], old: &mut Vec<Arc<Fid>>) {
-        let is_there = self.get(dir).and_then(|dir| dir.children.get(name)) == Some(&id);
-        if is_there || self.get(dir).is_none() || dir == id {
+        let Some(parent) = self.get_mut(dir).filter(|_| dir != id) else {
             return;
-        }
-        let before = self.get_mut(id).and_then(|node| node.place.take());
+        };
         let name: Arc<[u8]> = name.into();
-        let known = self.get_mut(dir).map(|dir| &mut dir.children);
-        let other = known.and_then(|children| children.insert(Arc::clone(&name), id));
-        if let Some(other) = other.and_then(|other| self.get_mut(other)) {
-            other.place = None;
+        let before = parent.children.insert(Arc::clone(&name), id);
+        let place = (dir, name);
+        if let Some(other) = before.filter(|other| *other != id) {
+            self.has_left(other, &place);
         }
-        if let Some(node) = self.get_mut(id) {
-            node.place = Some((dir, name));
-        }
-        if let Some((dir, name)) = before {
+        let Some(node) = self.get_mut(id) else {
+            return;
+        };
+        node.places.retain(|known| *known != place);
+        node.places.push(place);
+        if node.places.len() > PLACES_MAX {
+            let (dir, name) = node.places.remove(0);
             if let Some(dir) = self.get_mut(dir) {
                 dir.children.remove(&name);
             }
@@ -375,37 +389,43 @@ impl State {
 
     /// Nothing is known to be under a name any more.
     fn take_away(&mut self, dir: NodeId, name: &[u8], old: &mut Vec<Arc<Fid>>) {
-        let gone = self.get_mut(dir).and_then(|dir| dir.children.remove(name));
-        if let Some(node) = gone.and_then(|id| self.get_mut(id)) {
-            node.place = None;
-        }
-        if gone.is_some() {
-            self.drop_unused(dir, old);
+        let known = self.get_mut(dir).map(|dir| &mut dir.children);
+        let Some((name, gone)) = known.and_then(|children| children.remove_entry(name)) else {
+            return;
+        };
+        self.has_left(gone, &(dir, name));
+        self.drop_unused(dir, old);
+    }
+
+    fn has_left(&mut self, id: NodeId, place: &Place) {
+        if let Some(node) = self.get_mut(id) {
+            node.places.retain(|known| known != place);
         }
     }
 
     /// Forgets a node that nobody holds and that is on nobody's way, and those
     /// above it for which that was the last reason.
-    fn drop_unused(&mut self, mut id: NodeId, old: &mut Vec<Arc<Fid>>) {
-        while let Some(node) = self.get(id) {
-            if id == NodeId::ROOT || node.refs > 0 || !node.children.is_empty() {
-                return;
+    fn drop_unused(&mut self, id: NodeId, old: &mut Vec<Arc<Fid>>) {
+        let mut candidates = vec![id];
+        while let Some(id) = candidates.pop() {
+            let is_used = |node: &Node| node.refs > 0 || !node.children.is_empty();
+            if id == NodeId::ROOT || self.get(id).is_none_or(is_used) {
+                continue;
             }
             let slot = self.slots.get_mut(id.slot() as usize);
             let Some(node) = slot.and_then(|slot| slot.node.take()) else {
-                return;
+                continue;
             };
             self.free.push(id.slot());
             self.known -= 1;
             self.by_identity.remove(&node.identity);
             old.extend(node.fids.into_iter().map(|(_, fid)| fid));
-            let Some((dir, name)) = node.place else {
-                return;
-            };
-            if let Some(dir) = self.get_mut(dir) {
-                dir.children.remove(&name);
+            for (dir, name) in node.places {
+                if let Some(dir) = self.get_mut(dir) {
+                    dir.children.remove(&name);
+                }
+                candidates.push(dir);
             }
-            id = dir;
         }
     }
 }

@@ -9,11 +9,11 @@ use super::turn::errno;
 use crate::error::{Error, Result};
 use crate::ops::Tree;
 use sluice_vfs::{
-    Access, AttachOptions, AttrMask, Backing, BackingId, Caller, CopyRange, CreateArgs, Created,
-    Ctx, Device, DirSink, DirWant, Entry, Errno, FallocateMode, Features, FileIoctl,
-    FileIoctlReply, FileType, HandleId, Lock, LockOutcome, Lookup, Name, NewNode, NodeId,
-    OpenFlags, Opened, ReadSink, Release, RenameFlags, Renamed, Session, SetAttr, Stamp, Stat,
-    StatFs, WaitId, Whence, WriteArgs, WriteSource, Written, XattrFlags, XattrName,
+    Access, AttachOptions, Attr, AttrMask, Backing, BackingId, CopyRange, CreateArgs, Created, Ctx,
+    Device, DirSink, DirWant, Entry, Errno, FallocateMode, Features, FileIoctl, FileIoctlReply,
+    FileType, HandleId, Lock, LockOutcome, Lookup, Name, NewNode, NodeId, OpenFlags, Opened,
+    ReadSink, Release, RenameFlags, Renamed, Session, SetAttr, Stamp, Stat, StatFs, WaitId, Whence,
+    WriteArgs, WriteSource, Written, XattrFlags, XattrName,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Inner {
         connect: Arc<dyn Connect>,
         options: ServiceOptions,
         attach: &AttachOptions<'_>,
-    ) -> sluice_vfs::Result<Arc<Self>> {
+    ) -> sluice_vfs::Result<(Arc<Self>, Attr)> {
         let wants_acls = options.posix_acl;
         let started = Link::start(connect, options).and_then(|(link, tree)| {
             let root = tree.getattr(tree.root)?;
@@ -47,13 +47,14 @@ impl Inner {
         })?;
         let limits = attach.limits;
         let events = Arc::clone(&attach.events);
-        Ok(Arc::new(Inner {
+        let inner = Inner {
             link,
             nodes: Nodes::new(&root, limits.nodes),
             handles: Handles::new(limits.handles),
             locks: Locks::new(client_name(), limits, events),
             has_acls,
-        }))
+        };
+        Ok((Arc::new(inner), root))
     }
 
     /// What has to be so before a new connection is used.
@@ -64,16 +65,6 @@ impl Inner {
             return Err(Errno::ESTALE.into());
         }
         self.retake_locks(tree)
-    }
-
-    /// The user of the connection.
-    pub(super) fn main_caller(&self) -> Caller<'static> {
-        Caller {
-            uid: self.link.options().connect.uid,
-            gid: rustix::process::getegid().as_raw(),
-            groups: &[],
-            pid: 0,
-        }
     }
 
     pub(super) fn features(&self) -> Features {
@@ -108,10 +99,6 @@ pub(super) struct RemoteSession(Arc<Inner>);
 impl RemoteSession {
     pub(super) fn new(inner: Arc<Inner>) -> Self {
         RemoteSession(inner)
-    }
-
-    pub(super) fn inner(&self) -> &Inner {
-        &self.0
     }
 }
 

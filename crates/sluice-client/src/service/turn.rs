@@ -46,7 +46,7 @@ impl Inner {
         if ctx.is_cancelled() {
             return Err(Errno::EINTR);
         }
-        loop {
+        for attempt in 1.. {
             let tree = self.link.tree(ctx, |tree| self.restore(tree));
             let tree = tree.map_err(|error| errno(&error))?;
             let turn = Turn {
@@ -55,10 +55,14 @@ impl Inner {
                 user: self.user_of(&ctx.caller),
             };
             match act(&turn) {
-                Err(error) if is_lost(&error) => self.link.lost(&tree),
+                Err(error) if is_lost(&error) => {
+                    self.link.lost(&tree);
+                    self.link.check_again(&error, attempt)?;
+                }
                 outcome => return outcome.map_err(|error| errno(&error)),
             }
         }
+        Err(Errno::EIO)
     }
 
     /// Whose fids requests of a caller use.
@@ -112,22 +116,29 @@ impl Turn<'_> {
     /// A fid for a node that this user, or this connection, has none for: what is
     /// where it was seen, if it still is the same.
     fn find_again(&self, node: NodeId) -> Result<Arc<Fid>> {
-        let way = self.inner.nodes.way(node, self.user, self.tree)?;
-        let from = match way.from {
-            Some(fid) => fid,
-            None => self.root()?,
-        };
-        let found = self.tree.lookup(from.number(), &way.names);
-        let (number, attr) = found.map_err(|stopped| match stopped.error.errno() {
-            Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP => Errno::ESTALE.into(),
-            _ => stopped.error,
-        })?;
-        let fid = Arc::new(Fid::new(self.tree, number));
-        if Identity::of(&attr) != way.identity {
-            return Err(Errno::ESTALE.into());
+        let nodes = &self.inner.nodes;
+        for back in 0.. {
+            let Some(way) = nodes.way(node, back, self.user, self.tree)? else {
+                break;
+            };
+            let from = match way.from {
+                Some(fid) => fid,
+                None => self.root()?,
+            };
+            let (number, attr) = match self.tree.lookup(from.number(), &way.names) {
+                Ok(found) => found,
+                Err(stopped) => match stopped.error.errno() {
+                    Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP => continue,
+                    _ => return Err(stopped.error),
+                },
+            };
+            let fid = Arc::new(Fid::new(self.tree, number));
+            if Identity::of(&attr) == way.identity {
+                nodes.keep_fid(node, self.user, &fid);
+                return Ok(fid);
+            }
         }
-        self.inner.nodes.keep_fid(node, self.user, &fid);
-        Ok(fid)
+        Err(Errno::ESTALE.into())
     }
 
     /// The open file, or without a handle the node; one that has no name any

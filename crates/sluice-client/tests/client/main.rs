@@ -5,4 +5,5 @@ mod liars;
 mod many;
 mod names;
 mod server;
+mod service;
 mod trips;

@@ -7,7 +7,7 @@ use sluice_lab::p9_stream::serve_stream;
 pub(crate) use sluice_lab::p9_stream::{Run, receive};
 use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions, ServerConfig};
 use sluice_proto::p9::wire::*;
-use sluice_vfs::{AccessChecks, Errno, Peer, SessionLimits};
+use sluice_vfs::{AccessChecks, Errno, FileService, Peer, SessionLimits};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -47,6 +47,11 @@ pub(crate) fn over(stream: UnixStream, options: &ConnectOptions) -> sluice_clien
 /// Serves the model until the peer closes.
 pub(crate) fn serve_model(stream: UnixStream, run: Run) {
     let service = Arc::new(ModelService::new(ModelOptions::default()));
+    serve_service(service, stream, run);
+}
+
+/// Serves a service until the peer closes.
+pub(crate) fn serve_service(service: Arc<dyn FileService>, stream: UnixStream, run: Run) {
     serve_stream(service, stream, run, |link| ServerConfig {
         peer: Peer {
             label: "test".to_owned(),

@@ -45,7 +45,7 @@ impl<P: Path> Path for RemotePath<P> {
     }
 
     fn has(&self) -> Needs {
-        self.inner.has() - not_in_the_client()
+        self.inner.has() - not_in_the_client() - not_in(self.dialect)
     }
 
     fn fresh(&self, needs: Needs) -> Fresh {
@@ -75,7 +75,7 @@ impl<P: Path> Path for RemotePath<P> {
                 uid: 0,
                 ..ConnectOptions::default()
             },
-            posix_acl: true,
+            posix_acl: self.dialect.is_linux(),
             ..ServiceOptions::default()
         };
         Fresh {
@@ -92,6 +92,23 @@ fn not_in_the_client() -> Needs {
         | Needs::SERVICE_CHECKS
         | Needs::GROUPS
         | Needs::MAKERS_GROUPS
+}
+
+/// What the older dialects lack besides.
+fn not_in(dialect: Dialect) -> Needs {
+    let linux_only = Needs::XATTR
+        | Needs::TRUSTED_XATTR
+        | Needs::BIG_XATTR
+        | Needs::POSIX_ACL
+        | Needs::LOCKS
+        | Needs::LOCK_WAITS
+        | Needs::BTIME
+        | Needs::TOUCH_CTIME
+        | Needs::HUGE_FILES;
+    match dialect {
+        Dialect::Linux | Dialect::Sluice => Needs::empty(),
+        Dialect::Unix | Dialect::Plan9 => linux_only,
+    }
 }
 
 /// A service in front of which cases end that ask for what 9P has no message for:
