@@ -117,6 +117,27 @@ fn an_ordinary_user_has_as_much_isolation() {
     assert_eq!(server.status(), 0);
 }
 
+#[test]
+fn capabilities_that_cannot_be_kept_are_named() {
+    if !is_root() {
+        return;
+    }
+    let (dir, socket) = directory();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let binary = dir.path().join("sluice");
+    fs::copy(env!("CARGO_BIN_EXE_sluice"), &binary).unwrap();
+    let mut command = Command::new(&binary);
+    command.uid(NOBODY).gid(NOBODY).env_remove("RUST_LOG");
+    command.args(["serve", "/nowhere", "--virtiofs", text(&socket)]);
+    command.args(["--sandbox=none", "--modcaps=+sys_admin:-mknod"]);
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].contains("no SYS_ADMIN to keep"), "{said}");
+    assert!(lines[1].contains("/nowhere"), "{said}");
+}
+
 /// As in a container that may not make name spaces.
 #[test]
 fn where_name_spaces_are_refused_it_says_what_to_do() {

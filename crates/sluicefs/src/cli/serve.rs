@@ -7,6 +7,7 @@ use super::usage::share_explained;
 use crate::config::ConfigFile;
 use crate::failure::Failure;
 use crate::isolation::IsolationOptions;
+use crate::logging;
 use crate::serve::{
     self, DeviceKind, Endpoint, Lifetime, ServeConfig, ServedDevice, ServedShare, Tag,
 };
@@ -121,7 +122,8 @@ Isolation:
   place. With --sandbox=namespace a second process, outside, waits for it and cleans
   up. An ordinary user's has a user name space with that user alone in it: files of
   others look like nobody's.
-  --modcaps=+sys_admin lets guests set trusted.* attributes.
+  --modcaps=+sys_admin lets guests set trusted.* attributes. What is added this way is
+  kept, not gained: an ordinary user has none.
   --modcaps=+dac_read_search finds files by handle, so that guests keep those that
   the host moves; but who takes the process over finds all others of the same file
   system, too.";
@@ -184,6 +186,13 @@ impl ServeArgs {
                 (shares, self.isolation.options())
             }
         };
+        let lacking = isolation.capabilities.lacking();
+        if !lacking.is_empty() {
+            let names = lacking.join(", ");
+            logging::say(format!(
+                "--modcaps: this process has no {names} to keep (start it as root)"
+            ));
+        }
         let config = ServeConfig {
             shares,
             lifetime: Lifetime::UntilAsked,

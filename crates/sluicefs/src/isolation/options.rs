@@ -111,6 +111,15 @@ impl CapabilityChanges {
         self.remove.contains(CapabilitySet::DAC_READ_SEARCH)
     }
 
+    /// The names of those to be added that this process does not have; to be asked
+    /// before it gives any up.
+    pub(crate) fn lacking(&self) -> Vec<&'static str> {
+        let had = rustix::thread::capabilities(None).map(|sets| sets.permitted);
+        let had = had.unwrap_or(CapabilitySet::empty());
+        let lacking = (self.add - self.remove) - had;
+        lacking.iter_names().map(|(name, _)| name).collect()
+    }
+
     /// What is left of `set`.
     pub(super) fn apply(&self, set: CapabilitySet) -> CapabilitySet {
         (set | self.add) - self.remove
