@@ -1,10 +1,11 @@
 //! A connection to an export, by paths.
 
 use crate::address::Address;
-use crate::connection::{Connection, Counts};
+use crate::connection::Connection;
 use crate::dir::ReadDir;
 use crate::error::{Error, Result};
 use crate::file::File;
+use crate::meter::Counts;
 use crate::ops::{OpenFid, Stopped, Tree};
 use crate::options::ConnectOptions;
 use crate::path::{LINKS_MAX, Names, dir_and_name, follow, names, os};

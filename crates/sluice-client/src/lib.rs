@@ -36,6 +36,7 @@
 //! | `ops` | operations on fids, in whichever dialect is spoken |
 //! | `connection` | one stream for many threads: who reads, who sends, who waits |
 //! | `requests`, `version`, `fids` | the protocol's state: tags and what may answer them, the dialect, numbers of fids; no I/O |
+//! | `meter` | counters: messages, bytes, waiting |
 //! | `transport` | sockets |
 //! | `translate` | neutral words to wire words and back |
 #![forbid(unsafe_code)]
@@ -47,6 +48,7 @@ mod dir;
 mod error;
 mod fids;
 mod file;
+mod meter;
 mod ops;
 mod options;
 mod path;
@@ -59,10 +61,10 @@ mod version;
 
 pub use address::{Address, ExportAddress};
 pub use client::Client;
-pub use connection::Counts;
 pub use dir::{DirEntry, ReadDir};
 pub use error::{Error, Lost, Result, Violation};
 pub use file::File;
+pub use meter::{Counts, Histogram, Meter, Reading};
 pub use options::ConnectOptions;
 pub use service::{Access, Connect, Persistence, RemoteService, ServiceOptions};
 pub use stream::{Reader, Writer};

@@ -1,6 +1,8 @@
 //! How to connect.
 
+use crate::meter::Meter;
 use sluice_proto::p9::wire::{Dialect, IO_HEADER_LEN, MSIZE_MIN};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How to connect, and how the connection is used.
@@ -28,6 +30,8 @@ pub struct ConnectOptions {
     /// Messages of one stream, or of one read or write that takes several,
     /// that are under way at a time; at least 1.
     pub window: usize,
+    /// Counts what is done. Clones of these options have the same one.
+    pub meter: Arc<Meter>,
 }
 
 impl Default for ConnectOptions {
@@ -46,7 +50,16 @@ impl Default for ConnectOptions {
             time_limit: Some(Duration::from_secs(60)),
             zero_copy_from: 1024,
             window: 8,
+            meter: Arc::default(),
         }
+    }
+}
+
+impl ConnectOptions {
+    /// Offers nothing better than `best`.
+    pub fn offer_from(&mut self, best: Dialect) {
+        let at = self.dialects.iter().position(|dialect| *dialect == best);
+        self.dialects.drain(..at.unwrap_or(0));
     }
 }
 

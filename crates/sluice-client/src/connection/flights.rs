@@ -95,7 +95,10 @@ impl<'c, 'b> Flights<'c, 'b> {
 
     /// Waits for the answer to `tag`, which is one of these.
     pub(crate) fn wait(&mut self, tag: u16) -> Result<Answer> {
-        self.wait_until(tag, self.connection.deadline())
+        let connection = self.connection;
+        let now = Instant::now();
+        let _waiting = connection.meter.wait_from(now);
+        self.wait_until(tag, connection.time_limit.map(|limit| now + limit))
     }
 
     /// The same for a request that may take as long as it takes.

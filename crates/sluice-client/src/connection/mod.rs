@@ -17,6 +17,7 @@ pub(crate) use flights::Flights;
 
 use crate::error::{Error, Lost, Result};
 use crate::fids::Fids;
+use crate::meter::{Counts, Meter};
 use crate::options::{Agreed, ConnectOptions};
 use crate::requests::{Answer, Requests, Want};
 use crate::transport::Transport;
@@ -24,54 +25,12 @@ use crate::version::negotiate;
 use flights::Flight;
 use reader::{Reader, Step};
 use sluice_proto::p9::wire::Request;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
 /// Most requests that are under way on a connection; more wait.
 const REQUESTS_MAX: u16 = 512;
-
-/// What a connection did so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Messages that were sent.
-    pub sent: u64,
-    /// Messages that were received.
-    pub received: u64,
-    /// Bytes of payloads that were received and copied on the way, which
-    /// happens to small ones.
-    pub copied: u64,
-    /// Times that somebody waited for the server.
-    pub waits: u64,
-}
-
-impl std::ops::Add for Counts {
-    type Output = Counts;
-
-    fn add(self, other: Counts) -> Counts {
-        Counts {
-            sent: self.sent + other.sent,
-            received: self.received + other.received,
-            copied: self.copied + other.copied,
-            waits: self.waits + other.waits,
-        }
-    }
-}
-
-#[derive(Default)]
-struct Counters {
-    sent: AtomicU64,
-    received: AtomicU64,
-    copied: AtomicU64,
-    waits: AtomicU64,
-}
-
-impl Counters {
-    fn add(counter: &AtomicU64, count: usize) {
-        counter.fetch_add(count as u64, Ordering::Relaxed);
-    }
-}
 
 /// A connection after Tversion.
 pub(crate) struct Connection {
@@ -81,7 +40,7 @@ pub(crate) struct Connection {
     time_limit: Option<Duration>,
     /// How long one thing is waited for before the limit is looked at.
     tick: Duration,
-    counters: Counters,
+    meter: Arc<Meter>,
     state: Mutex<State>,
 }
 
@@ -125,7 +84,7 @@ impl Connection {
             window: options.window.max(1),
             time_limit: options.time_limit,
             tick,
-            counters: Counters::default(),
+            meter: Arc::clone(&options.meter),
             state: Mutex::new(State {
                 requests: Requests::new(
                     agreed.dialect,
@@ -145,13 +104,7 @@ impl Connection {
 
     /// What it did so far.
     pub(crate) fn counts(&self) -> Counts {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
-            sent: get(&self.counters.sent),
-            received: get(&self.counters.received),
-            copied: get(&self.counters.copied),
-            waits: get(&self.counters.waits),
-        }
+        self.meter.counts()
     }
 
     /// A number for a fid.
@@ -245,7 +198,7 @@ impl Connection {
                 state.pass_on();
                 return Err(Error::TimedOut(self.time_limit.unwrap_or_default()));
             }
-            Counters::add(&self.counters.waits, 1);
+            self.meter.add_wait();
             match state.take_reader(flights) {
                 Some(mut reader) => {
                     drop(state);

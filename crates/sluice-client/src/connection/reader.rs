@@ -1,7 +1,7 @@
 //! Receiving: where the stream stands, and what is done with what comes.
 
+use super::Connection;
 use super::flights::Flight;
-use super::{Connection, Counters};
 use crate::error::{Lost, Violation};
 use crate::requests::{Incoming, Place};
 use arrayvec::ArrayVec;
@@ -134,8 +134,8 @@ impl Connection {
             Place::Owned(data) => data,
             Place::Caller | Place::Nowhere => Vec::new(),
         };
-        Counters::add(&self.counters.received, 1);
         let message = body.message.unwrap_or_default();
+        self.meter.add_received(message.len() + payload_len);
         self.lock().finish(tag, &message, payload_len, data);
     }
 
@@ -203,7 +203,7 @@ impl Connection {
             let copied = copy(buffered, &mut room);
             drop(room);
             body.have += copied;
-            Counters::add(&self.counters.copied, copied);
+            self.meter.add_copied(copied);
             reader.consume(copied);
             return Ok(Payload::Some(Received::Some));
         }

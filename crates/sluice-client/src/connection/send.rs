@@ -1,6 +1,6 @@
 //! Sending.
 
-use super::{Connection, Counters, Flights, Need, State};
+use super::{Connection, Flights, Need, State};
 use crate::error::{Error, Lost, Result};
 use crate::requests::Want;
 use sluice_proto::p9::wire::{Dialect, Request, encode_request};
@@ -82,21 +82,23 @@ impl Connection {
         payload: &[IoSlice<'_>],
         flights: &mut Flights<'_, '_>,
     ) -> Result<()> {
+        let payload_len: usize = payload.iter().map(|slice| slice.len()).sum();
         let mut message = Vec::with_capacity(USUAL_LEN);
-        for (request, tag) in requests.iter().zip(tags) {
+        let last = requests.len().saturating_sub(1);
+        for (nth, (request, tag)) in requests.iter().zip(tags).enumerate() {
             let at = message.len();
             encode(*tag, request, self.agreed.dialect, &mut message)?;
-            let payload: usize = payload.iter().map(|slice| slice.len()).sum();
-            if message.len() - at + payload > self.agreed.msize as usize {
+            let own_payload = if nth == last { payload_len } else { 0 };
+            let len = message.len() - at + own_payload;
+            if len > self.agreed.msize as usize {
                 return Err(Error::TooLong);
             }
+            self.meter.add_sent(len);
         }
         let mut bufs = Vec::with_capacity(1 + payload.len());
         bufs.push(IoSlice::new(&message));
         bufs.extend(payload.iter().map(|slice| IoSlice::new(slice)));
-        self.send_all(&mut bufs, flights)?;
-        Counters::add(&self.counters.sent, requests.len());
-        Ok(())
+        self.send_all(&mut bufs, flights)
     }
 
     fn send_all(&self, mut bufs: &mut [IoSlice<'_>], flights: &mut Flights<'_, '_>) -> Result<()> {

@@ -6,7 +6,8 @@ use super::session::Inner;
 use super::turn::errno;
 
 use sluice_vfs::{
-    Ctx, Errno, HandleId, NodeId, OpenFlags, ReadSink, Stamp, WriteArgs, WriteSource, Written,
+    Ctx, Errno, HandleId, NodeId, OpenFlags, ReadSink, SetAttr, Stamp, WriteArgs, WriteSource,
+    Written,
 };
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -73,6 +74,36 @@ impl Inner {
         })
     }
 
+    /// Clears what makes a program of others' rights, before its content changes.
+    /// Kernels ask for that in direct I/O, whether it was offered or not.
+    fn kill_suidgid(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        handle: Option<HandleId>,
+    ) -> sluice_vfs::Result<()> {
+        const SET_USER: u32 = 0o4000;
+        const SET_GROUP: u32 = 0o2000;
+        const GROUP_RUNS: u32 = 0o0010;
+        let perm = self.getattr(ctx, node, handle)?.attr.mode.perm();
+        let doomed = match perm & GROUP_RUNS {
+            0 => SET_USER,
+            _ => SET_USER | SET_GROUP,
+        };
+        if perm & doomed == 0 {
+            return Ok(());
+        }
+        let changes = SetAttr {
+            perm: Some(perm & !doomed),
+            ..SetAttr::default()
+        };
+        match self.setattr(ctx, node, handle, &changes) {
+            // Not the owner: a server that checks does this itself when it writes.
+            Err(Errno::EPERM | Errno::EACCES) => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+
     pub(super) fn write(
         &self,
         ctx: &Ctx<'_>,
@@ -81,7 +112,7 @@ impl Inner {
         source: &mut dyn WriteSource,
     ) -> sluice_vfs::Result<Written> {
         if args.kill_suidgid {
-            return Err(Errno::EOPNOTSUPP);
+            self.kill_suidgid(ctx, node, handle)?;
         }
         let handle = self.usable(node, handle, OpenFlags::WRITE)?;
         let len = source.remaining();

@@ -3,7 +3,6 @@
 //! Whoever needs a connection and finds none makes it; others wait for that.
 
 use super::options::{Connect, Persistence, ServiceOptions};
-use crate::connection::Counts;
 use crate::error::{Error, Lost, Result};
 use crate::ops::Tree;
 use sluice_vfs::{Ctx, Errno};
@@ -37,8 +36,6 @@ struct State {
     not_before: Option<Instant>,
     pause: Duration,
     is_closed: bool,
-    /// What connections before this one did.
-    past: Counts,
 }
 
 impl Link {
@@ -58,7 +55,6 @@ impl Link {
                 not_before: None,
                 pause: PAUSE_MIN,
                 is_closed: false,
-                past: Counts::default(),
             }),
             changed: Condvar::new(),
         };
@@ -169,7 +165,6 @@ impl Link {
         let gone = state.tree.take_if(|it| is_it(it));
         if gone.is_some() {
             state.away_since = Some(Instant::now());
-            state.past = state.past + tree.connection.counts();
         }
         drop(state);
         // Fids of it that are left must not be sent anywhere.
@@ -195,13 +190,6 @@ impl Link {
         let waited = self.changed.wait_timeout_while(state, pause, over);
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.is_closed
-    }
-
-    /// What all connections did.
-    pub(super) fn counts(&self) -> Counts {
-        let state = self.lock();
-        let now = state.tree.as_ref().map(|tree| tree.connection.counts());
-        state.past + now.unwrap_or_default()
     }
 
     /// What goes on now, if anything.

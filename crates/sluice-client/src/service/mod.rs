@@ -49,10 +49,10 @@ mod turn;
 pub use options::{Access, Connect, Persistence, ServiceOptions};
 
 use crate::address::Address;
-use crate::connection::Counts;
+use crate::meter::Counts;
 use session::{Inner, RemoteSession};
 use sluice_vfs::{AttachOptions, Attached, FileService, Result, Stamp, Stat};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::Arc;
 
 /// A 9P server that sessions are attached to.
 ///
@@ -66,8 +66,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub struct RemoteService {
     connect: Arc<dyn Connect>,
     options: ServiceOptions,
-    /// Those that are still there.
-    sessions: Mutex<Vec<Weak<Inner>>>,
 }
 
 impl RemoteService {
@@ -81,20 +79,12 @@ impl RemoteService {
         RemoteService {
             connect: Arc::new(connect),
             options,
-            sessions: Mutex::default(),
         }
     }
 
-    /// What the connections of the sessions that are attached did so far.
+    /// What the connections of all sessions did so far.
     pub fn counts(&self) -> Counts {
-        let sessions = self.sessions().clone();
-        let sessions = sessions.iter().filter_map(Weak::upgrade);
-        let counts = sessions.map(|session| session.link.counts());
-        counts.fold(Counts::default(), |all, one| all + one)
-    }
-
-    fn sessions(&self) -> MutexGuard<'_, Vec<Weak<Inner>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.options.connect.meter.counts()
     }
 }
 
@@ -107,10 +97,6 @@ impl FileService for RemoteService {
             chosen.connect.aname = options.export.to_vec();
         }
         let (inner, root) = Inner::start(Arc::clone(&self.connect), chosen, &options)?;
-        let mut sessions = self.sessions();
-        sessions.retain(|session| session.strong_count() > 0);
-        sessions.push(Arc::downgrade(&inner));
-        drop(sessions);
         let features = inner.features();
         Ok(Attached {
             session: Arc::new(RemoteSession::new(inner)),

@@ -98,7 +98,8 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Bounds {
-            msize: 1 << 20,
+            // With room for the longest payload of a request of Linux's.
+            msize: (1 << 20) + 4096,
             fids: 65_536,
             trees: 16,
             xattr_bytes: 4 << 20,
