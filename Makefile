@@ -14,8 +14,10 @@ AS_ROOT := $(if $(ROOT),CARGO_TARGET_$(HOST)_RUNNER='$(ROOT)')
 PREFIX ?= /usr/local
 # Where monitors look for virtiofsd and for what describes it, whatever the prefix.
 LIBEXECDIR ?= /usr/libexec
+# Where mount(8) looks for its helpers.
+SBINDIR ?= /sbin
 MONITORSDIR ?= /usr/share/qemu/vhost-user
-PLACES = DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" LIBEXECDIR="$(LIBEXECDIR)" MONITORSDIR="$(MONITORSDIR)"
+PLACES = DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" LIBEXECDIR="$(LIBEXECDIR)" SBINDIR="$(SBINDIR)" MONITORSDIR="$(MONITORSDIR)"
 
 PROGRAM = $(or $(CARGO_TARGET_DIR),target)/release/sluice
 
@@ -52,7 +54,7 @@ fuzz: ## Each fuzz target for a minute (SECONDS_EACH=60)
 	fuzz/run
 
 # Root may have no cargo: `make build && sudo make install`.
-install: ## sluice, its manual pages and completions, and the name virtiofsd (PREFIX=, LIBEXECDIR=, MONITORSDIR=, DESTDIR=)
+install: ## sluice, its manual pages and completions, and the names virtiofsd and mount.sluice (PREFIX=, SBINDIR=, LIBEXECDIR=, MONITORSDIR=, DESTDIR=)
 	@if command -v "$(CARGO)" >/dev/null; then $(MAKE) --no-print-directory build; \
 	elif [ ! -x "$(PROGRAM)" ]; then echo "nothing to install, and no cargo here: run 'make build' first" >&2; exit 1; fi
 	$(PLACES) dist/install "$(PROGRAM)"

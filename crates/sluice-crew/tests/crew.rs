@@ -9,7 +9,7 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 /// Only for what would otherwise hang when it fails.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 type Job = Box<dyn FnOnce() + Send>;
 

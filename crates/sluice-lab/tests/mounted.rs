@@ -3,15 +3,19 @@
 
 mod common;
 
+use common::daemon::Daemon;
 use common::{POSIX, WITHOUT_OPEN, passes, skip};
+use sluice_client::{Address, RemoteService, ServiceOptions};
 use sluice_proto::fuse::serve::{CacheMode, Offer};
+use sluice_vfs::FileService;
 use sluicefs::mount::{MountOptions, Mounted};
 use sluicefs::share::{self, SharePolicy};
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -82,6 +86,46 @@ fn mount_passes(cache: CacheMode, writeback: bool) {
             command.args(WITHOUT_OPEN);
         }
         passes(&mut command, MAX_SKIPS);
+    }
+}
+
+/// What 9P has no words for: flags of renames, allocation, attributes without a
+/// value, ACLs that take the set-group-id bit with them, and flock(2) apart from POSIX
+/// locks, with whose rules it has to do.
+const OVER_9P: &[&str] = &[
+    "rename::noreplace_refuses_what_exists",
+    "rename::exchange_swaps_files",
+    "rename::exchange_swaps_a_file_and_a_directory",
+    "space::allocation_extends_with_zeros",
+    "space::allocation_can_keep_the_size",
+    "space::allocation_keeps_content",
+    "xattr::a_value_may_be_empty",
+    "acl::only_the_owner_sets_acls",
+    "lock::flock_is_shared_by_readers",
+    "lock::posix_and_flock_locks_are_apart",
+];
+
+#[test]
+fn a_mount_of_a_server_passes() {
+    if !is_root() {
+        return skip("mounting for everybody needs root");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (share, socket) = (dir.path().join("share"), dir.path().join("socket"));
+    fs::create_dir(&share).unwrap();
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    let _daemon = Daemon::serve_9p(&share, listener, &["--access=client", "--posix-acl=always"]);
+    let options = ServiceOptions {
+        posix_acl: true,
+        ..ServiceOptions::default()
+    };
+    let service = RemoteService::new(Address::Unix(socket), options);
+    let options = Mount::options(CacheMode::Never, false, true);
+    if let Some(mount) = Mount::of(|_| Arc::new(service), &options) {
+        let known = OVER_9P.iter().flat_map(|case| ["--known", case]);
+        let mut command = Command::new(POSIX);
+        passes(command.arg(mount.target()).args(known), MAX_SKIPS);
     }
 }
 
@@ -198,8 +242,36 @@ struct Mount {
 }
 
 impl Mount {
-    /// `None` where nothing can be mounted.
+    /// The engine's. `None` where nothing can be mounted.
     fn new(cache: CacheMode, writeback: bool, for_all: bool) -> Option<Mount> {
+        let options = Mount::options(cache, writeback, for_all);
+        let open = |dir: &Path| {
+            let export = dir.join("export");
+            fs::create_dir(&export).unwrap();
+            share::open(&export, &options.policy).unwrap()
+        };
+        Mount::of(open, &options)
+    }
+
+    fn options(cache: CacheMode, writeback: bool, for_all: bool) -> MountOptions {
+        let policy = SharePolicy {
+            cache,
+            writeback,
+            posix_acl: if for_all { Offer::Auto } else { Offer::Never },
+            ..SharePolicy::default()
+        };
+        MountOptions {
+            allow_other: for_all,
+            policy,
+            ..MountOptions::default()
+        }
+    }
+
+    /// Of what `open` makes of a folder.
+    fn of(
+        open: impl FnOnce(&Path) -> Arc<dyn FileService>,
+        options: &MountOptions,
+    ) -> Option<Mount> {
         if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
             skip(&format!("/dev/fuse: {error}"));
             return None;
@@ -212,22 +284,10 @@ impl Mount {
         let dir = tempfile::tempdir().unwrap();
         // Users of the cases pass through here.
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
-        let (export, target) = (dir.path().join("export"), dir.path().join("mnt"));
-        fs::create_dir(&export).unwrap();
+        let target = dir.path().join("mnt");
         fs::create_dir(&target).unwrap();
-        let policy = SharePolicy {
-            cache,
-            writeback,
-            posix_acl: if for_all { Offer::Auto } else { Offer::Never },
-            ..SharePolicy::default()
-        };
-        let options = MountOptions {
-            allow_other: for_all,
-            policy,
-            ..MountOptions::default()
-        };
-        let service = share::open(&export, &options.policy).unwrap();
-        let mounted = Mounted::start(service, "posix", &target, &options);
+        let service = open(dir.path());
+        let mounted = Mounted::start(service, "posix", &target, options);
         Some(Mount {
             _mounted: mounted.unwrap(),
             dir,

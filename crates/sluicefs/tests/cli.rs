@@ -180,7 +180,21 @@ fn a_bad_command_line_is_one_line_and_status_2() {
             "'ls' found (a command comes behind two dashes: sluice run -- CMD)",
         ),
         (&["serve", "/", "--config", "f"], "'--config <FILE>'"),
-        (&["mount", "/mnt"], "--export <DIR>"),
+        (&["mount", "/mnt"], "write SRC and MNT"),
+        (
+            &["mount", "/srv", "/mnt", "--export", "/"],
+            "'--export <DIR>'",
+        ),
+        (&["mount", "srv", "/mnt"], "'srv' is no address"),
+        (&["mount", "unix:s:/sub", "/mnt"], "leave the path out"),
+        (
+            &["mount", "/srv", "/mnt", "-o", "soft"],
+            "'soft' is about servers",
+        ),
+        (
+            &["mount", "unix:s", "/mnt", "-o", "mszie=5"],
+            "unknown mount option 'mszie=5' (did you mean 'msize'?)",
+        ),
         (&["mount", "--export", "/"], "<MNT>"),
         (
             &["mount", "--export", "/", "/mnt", "-o", "ro,fast"],

@@ -20,6 +20,7 @@ fn install(root: &Path, argument: &str) -> Output {
         ("DESTDIR", text(root)),
         ("PREFIX", "/opt/sluice"),
         ("LIBEXECDIR", "/usr/libexec"),
+        ("SBINDIR", "/sbin"),
         ("MONITORSDIR", "/usr/share/qemu/vhost-user"),
     ] {
         command.env(name, value);
@@ -66,6 +67,16 @@ fn everything_is_where_it_is_looked_for_and_goes_again() {
         fs::read_link(root.join(NAME)).unwrap(),
         Path::new("/opt/sluice/bin/sluice")
     );
+    for helper in ["sbin/mount.sluice", "sbin/mount.fuse.sluice"] {
+        let program = fs::read_link(root.join(helper)).unwrap();
+        assert_eq!(program, Path::new("/opt/sluice/bin/sluice"));
+    }
+    let unit = usr.join("lib/systemd/system/sluice-mount@.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    assert!(
+        unit.contains("\nExecStart=/opt/sluice/bin/sluice mount "),
+        "{unit}"
+    );
     let description = fs::read_to_string(root.join(DESCRIPTION)).unwrap();
     assert!(
         description.contains("\"binary\": \"/usr/libexec/virtiofsd\""),
@@ -84,6 +95,7 @@ fn everything_is_where_it_is_looked_for_and_goes_again() {
         "sluice",
         "sluice-serve",
         "sluice-mount",
+        "sluice-stats",
         "sluice-run",
         "sluice-virtiofsd",
     ] {

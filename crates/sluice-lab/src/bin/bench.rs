@@ -94,6 +94,9 @@ enum What {
     P9,
     /// System calls on /dev/fuse mounts: sluice mount and libfuse's examples
     Fuse,
+    /// Mounts of 9P servers: system calls on sluice mount over a unix socket beside
+    /// libfuse's passthrough_hp; work in guests over TCP beside v9fs
+    Mount,
     /// Work in user-mode Linux guests: sluice serve, virtiofsd and a server
     /// that answers from memory
     Guest,
@@ -210,18 +213,20 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         let options = cli.p9_options();
         take(p9::run(&programs, &fixture, &processors, &options)?)?;
     }
-    if cli.wants(&What::Fuse) {
-        let fixture = Fixture::make(&place)?;
-        let placement = match cli.apart {
-            true => Placement::Apart,
-            false => Placement::Free,
-        };
-        let extent = cli.extent(MOUNTED_ROUNDS, placement);
-        take(mounted::run(&programs, &fixture, &processors, &extent)?)?;
+    for (what, run) in [
+        (What::Fuse, mounted::run as MountedRun),
+        (What::Mount, mounted::run_over_9p),
+    ] {
+        if cli.wants(&what) {
+            let fixture = Fixture::make(&place)?;
+            let extent = cli.mounted_extent();
+            take(run(&programs, &fixture, &processors, &extent)?)?;
+        }
     }
     for (what, protocol) in [
         (What::Guest, Protocol::VirtioFs),
         (What::V9fs, Protocol::P9),
+        (What::Mount, Protocol::Mount),
     ] {
         if cli.wants(&what) {
             let extent = cli.guest_extent();
@@ -244,6 +249,9 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     }
 }
 
+/// Measures on mounts.
+type MountedRun = fn(&Programs, &Fixture, &Processors, &Extent) -> Result<Vec<Table>, BenchError>;
+
 impl Cli {
     fn wants(&self, what: &What) -> bool {
         self.what.as_ref().is_none_or(|wanted| wanted == what)
@@ -259,6 +267,14 @@ impl Cli {
             only: self.cell.clone(),
             placement,
         }
+    }
+
+    fn mounted_extent(&self) -> Extent {
+        let placement = match self.apart {
+            true => Placement::Apart,
+            false => Placement::Free,
+        };
+        self.extent(MOUNTED_ROUNDS, placement)
     }
 
     fn guest_extent(&self) -> GuestExtent {

@@ -32,7 +32,6 @@ fn by_another_name(command: &str, unknown: &str) -> Option<&'static str> {
         }
         ("mount", "-r" | "--ro" | "--read-only" | "--readonly") => "write -o ro",
         ("mount", "--negative-timeout") => "write -o negtimeout=MILLISECONDS",
-        ("mount", "-f") => "write --foreground",
         ("run", "--ro" | "--read-only" | "--readonly") => "write --share DIR:ro",
         ("run", positional) if !positional.starts_with('-') => {
             "a command comes behind two dashes: sluice run -- CMD"
@@ -49,7 +48,7 @@ fn by_another_name(command: &str, unknown: &str) -> Option<&'static str> {
 fn mount_option(command: &str, unknown: &str) -> Option<String> {
     let name = unknown.strip_prefix("--").filter(|_| command == "mount")?;
     let spellings = [name.replace('-', "_"), name.replace('-', "")];
-    let mut words = MountOptions::WORDS.iter();
+    let mut words = MountOptions::words();
     let word = words.find(|word| {
         spellings
             .iter()

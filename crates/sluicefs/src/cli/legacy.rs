@@ -1,6 +1,7 @@
-//! Command lines in the form of the past: this program under virtiofsd's name,
-//! and `-o`, the options of the virtiofsd that came with QEMU.
+//! Command lines in other forms: this program under virtiofsd's name, with `-o`,
+//! the options of the virtiofsd that came with QEMU, or as a helper of mount(8)'s.
 
+use super::mount_helper;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -17,6 +18,9 @@ pub(super) fn spelled_out(
     let mut out: Vec<OsString> = vec!["sluice".into()];
     if is_virtiofsd(&program) {
         out.push("virtiofsd".into());
+    } else if mount_helper::is_called(&program) {
+        out.extend(mount_helper::spelled_out(words)?);
+        return Ok(out);
     } else {
         out.extend(words.next());
     }

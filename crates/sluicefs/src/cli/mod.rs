@@ -13,11 +13,13 @@ mod isolation_args;
 mod legacy;
 mod manual;
 mod mount;
+mod mount_helper;
 mod p9_args;
 mod remote;
 mod run;
 mod serve;
 mod share_args;
+mod stats;
 mod usage;
 mod virtiofsd;
 
@@ -54,12 +56,13 @@ Examples:
     sluice serve /srv/code --virtiofs /run/code.sock
     sluice serve /srv/code --9p tcp:localhost:5640
     sluice ls tcp:localhost:5640:/
-    sluice mount --export /srv/code /mnt";
+    sluice mount tcp:localhost:5640 /mnt";
 
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(ServeArgs),
     Mount(MountArgs),
+    Stats(stats::StatsArgs),
     Run(RunArgs),
     Ls(remote::LsArgs),
     Cat(remote::CatArgs),
@@ -83,7 +86,8 @@ pub fn main() -> ExitCode {
     let words = match legacy::spelled_out(std::env::args_os()) {
         Ok(words) => words,
         Err(why) => {
-            let help = usage::help_command(Some("virtiofsd"));
+            let is_virtiofsd = logging::own_name() == "virtiofsd";
+            let help = usage::help_command(Some(if is_virtiofsd { "virtiofsd" } else { "mount" }));
             logging::say(format_args!("{why}; see '{help}'"));
             return ExitCode::from(2);
         }
@@ -118,7 +122,8 @@ impl Command {
             Command::Run(args) => args.check(),
             Command::Virtiofsd(args) => args.check(),
             Command::Man(args) => args.check(),
-            Command::Ls(_)
+            Command::Stats(_)
+            | Command::Ls(_)
             | Command::Cat(_)
             | Command::Put(_)
             | Command::Stat(_)
@@ -132,6 +137,7 @@ impl Command {
         match self {
             Command::Serve(args) => args.run()?,
             Command::Mount(args) => args.run()?,
+            Command::Stats(args) => args.run()?,
             Command::Run(args) => return Ok(args.run()),
             Command::Ls(args) => return Ok(args.run()),
             Command::Cat(args) => return Ok(args.run()),

@@ -78,8 +78,7 @@ impl ConnectArgs {
             },
             ..ConnectOptions::default()
         };
-        let at = options.dialects.iter().position(|it| *it == best);
-        options.dialects.drain(..at.unwrap_or(0));
+        options.offer_from(best);
         match self.user.as_deref().map(|user| (user, user.parse())) {
             None => {}
             Some((_, Ok(uid))) => options.uid = uid,

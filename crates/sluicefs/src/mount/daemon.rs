@@ -6,6 +6,7 @@
 
 use crate::failure::Failure;
 use rustix::fs::{Mode, OFlags};
+use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{ChildStdout, Command, ExitStatus, Stdio};
@@ -13,10 +14,10 @@ use std::process::{ChildStdout, Command, ExitStatus, Stdio};
 /// The hidden flag that makes the program the background process.
 pub(crate) const DAEMON_FLAG: &str = "report-on-stdout";
 
-/// Starts this program again with the same arguments in the background, and
-/// returns once it has mounted.
-pub(crate) fn start() -> Result<(), Failure> {
-    let mut arguments = std::env::args_os();
+/// Starts this program again with `words` (its name, a command and arguments) in
+/// the background, and returns once it has mounted.
+pub(crate) fn start(words: Vec<OsString>) -> Result<(), Failure> {
+    let mut arguments = words.into_iter();
     let own_name = arguments.next().unwrap_or_else(|| "sluice".into());
     let mut arguments: Vec<_> = arguments.collect();
     // In front of the positional arguments and a possible `--`.

@@ -83,6 +83,10 @@ fn option_list(source: &str, options: &MountOptions) -> OsString {
         list.push(',');
         list.push_str(word);
     }
+    for context in &options.contexts {
+        list.push(',');
+        list.push_str(context);
+    }
     list.into()
 }
 

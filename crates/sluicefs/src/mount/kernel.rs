@@ -59,6 +59,11 @@ impl KernelMount {
         &self.target
     }
 
+    /// The number that the kernel gave it, `MAJOR:MINOR`.
+    pub(super) fn device(&self) -> &str {
+        &self.entry.device
+    }
+
     /// Whether it can be seen somewhere beneath `dir`, which is absolute and
     /// without symlinks: a mount spreads to all views of a shared mount point.
     pub(super) fn is_beneath(&self, dir: &Path) -> bool {
@@ -142,6 +147,10 @@ fn mount_directly(source: &str, target: &Path, options: &MountOptions) -> Result
     );
     if options.allow_other {
         data.push_str(",allow_other");
+    }
+    for context in &options.contexts {
+        data.push(',');
+        data.push_str(context);
     }
     let data = CString::new(data).map_err(|_| Failure::new("mount data holds a NUL"))?;
     rustix::mount::mount(

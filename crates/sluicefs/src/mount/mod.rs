@@ -1,13 +1,14 @@
 //! A service under this machine's kernel, through `/dev/fuse`.
 //!
-//! [`run`] is `sluice mount --export`; [`Mounted`] is the same for any service,
-//! without signals and in this process. `kernel` mounts and unmounts (or
-//! `fusermount`, for ordinary users), a crew of threads takes `requests`
-//! from `device` into `buffer`s and serves them, `exchange` carries the replies, `notifier`
-//! sends invalidations from a thread of its own, and `daemon` is going to the
-//! background.
+//! [`run`] is `sluice mount` (`command`), with what its `options` say of its
+//! `source`; [`Mounted`] is the same for any service, without signals and in this
+//! process. `kernel` mounts and unmounts (or `fusermount`, for ordinary users), a
+//! crew of threads takes `requests` from `device` into `buffer`s and serves them,
+//! `exchange` carries the replies, `notifier` sends invalidations from a thread of
+//! its own, `stats` tells what was done, and `daemon` is going to the background.
 
 mod buffer;
+mod command;
 pub(crate) mod daemon;
 mod device;
 mod exchange;
@@ -17,117 +18,30 @@ mod mount_table;
 mod notifier;
 mod options;
 mod requests;
+mod source;
+mod stats;
+
+pub use command::{MountConfig, run};
+pub use options::{MountOptions, ServerOptions, Trans};
+pub use source::Source;
+pub use stats::MetricsAddress;
+pub(crate) use stats::fetch as fetch_stats;
 
 use crate::failure::Failure;
-use crate::logging;
-use crate::share;
-use crate::signals::OnEndSignal;
 use device::Device;
 use kernel::KernelMount;
-pub use options::MountOptions;
 use requests::Requests;
 use sluice_crew::{Crew, CrewConfig, Next, Polling, Queue};
 use sluice_proto::fuse::serve::{Server, ServerConfig, TransportLimits};
 use sluice_vfs::{AccessChecks, FileService, Peer, SessionLimits};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
 /// Largest payload of one request in either direction, in bytes: the most that
 /// Linux puts into a FUSE message (256 pages).
 pub const MAX_MESSAGE_BYTES: usize = 1 << 20;
-
-/// `sluice mount --export`.
-#[derive(Clone, Debug)]
-pub struct MountConfig {
-    /// The host directory.
-    pub export: PathBuf,
-    /// Where to mount it.
-    pub target: PathBuf,
-    /// How.
-    pub options: MountOptions,
-}
-
-/// Mounts, serves, and returns after unmounting. The first SIGTERM, SIGINT or
-/// SIGHUP unmounts; a second one ends the process where the first has to wait
-/// for users of the mount.
-///
-/// As the background process (`is_daemon`) it reports to the waiting parent how
-/// mounting went.
-///
-/// # Errors
-/// A directory or mount point that cannot be had.
-pub fn run(config: &MountConfig, is_daemon: bool) -> Result<(), Failure> {
-    if is_daemon {
-        daemon::detach();
-    }
-    let started = start(config);
-    if is_daemon {
-        daemon::report(&started);
-    }
-    let (mounted, _signals) = match started {
-        Ok(started) => started,
-        // The parent says it, and its status counts.
-        Err(_) if is_daemon => return Ok(()),
-        Err(failure) => return Err(failure),
-    };
-    if !is_daemon {
-        logging::say(format_args!(
-            "mounted {} on {}",
-            config.export.display(),
-            config.target.display()
-        ));
-    }
-    // Not being started by systemd is no error.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    mounted.wait();
-    Ok(())
-}
-
-fn start(config: &MountConfig) -> Result<(Mounted, OnEndSignal), Failure> {
-    // Before mounting, so that no signal leaves a mount behind without a server.
-    let mount = Arc::new(OnceLock::<Unmounter>::new());
-    let to_unmount = Arc::clone(&mount);
-    let signals = OnEndSignal::new(move |nth| end_by_signal(to_unmount.get(), nth))
-        .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
-
-    let service = share::open(&config.export, &config.options.policy)?;
-    let target = kernel::mount_point(&config.target)?;
-    let export = config.export.canonicalize();
-    let export = export.map_err(|error| Failure::from_io("serve", &config.export, &error))?;
-    if mount_table::is_within(&target, &export) {
-        return Err(within_itself(config));
-    }
-    let source = match &config.options.fsname {
-        Some(name) => name.clone(),
-        None => config.export.display().to_string(),
-    };
-    let mounted = Mounted::start(service, &source, &target, &config.options)?;
-    if mounted.kernel.is_beneath(&export) {
-        return Err(within_itself(config)); // and unmounts
-    }
-    let _ = mount.set(mounted.unmounter());
-    Ok((mounted, signals))
-}
-
-/// To serve what is beneath the mount, the server would ask itself, and wait.
-fn within_itself(config: &MountConfig) -> Failure {
-    let (target, export) = (config.target.display(), config.export.display());
-    let what = format!("cannot mount on '{target}': it is part of what is mounted, '{export}'");
-    Failure::new(what).advise("mount it outside of that, or on it")
-}
-
-fn end_by_signal(mount: Option<&Unmounter>, nth: usize) {
-    match mount {
-        Some(mount) if nth == 0 => {
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-            if let Err(failure) = mount.unmount() {
-                tracing::error!("{failure}");
-            }
-        }
-        _ => std::process::exit(1),
-    }
-}
 
 /// A mounted service. Dropping it unmounts and waits.
 #[derive(Debug)]
@@ -135,6 +49,8 @@ pub struct Mounted {
     kernel: Arc<KernelMount>,
     crew: Option<Crew<Requests>>,
     notifying: Option<JoinHandle<()>>,
+    /// How many requests the kernel made.
+    requests: Arc<AtomicU64>,
 }
 
 /// Unmounts, from any thread.
@@ -160,6 +76,7 @@ impl Mounted {
             kernel: Arc::new(kernel),
             crew: None,
             notifying: None,
+            requests: Arc::default(),
         };
         let (notifier, notifications) = notifier::queue();
         let config = ServerConfig {
@@ -201,7 +118,8 @@ impl Mounted {
         polling: Polling,
     ) -> Result<(), Failure> {
         let target = self.kernel.target();
-        let requests = Requests::new(Arc::clone(&device), Arc::clone(&server));
+        let count = Arc::clone(&self.requests);
+        let requests = Requests::new(Arc::clone(&device), Arc::clone(&server), count);
         let mut buffers = requests.hand();
         while !server.is_live() {
             match requests.wait(&mut buffers) {

@@ -11,6 +11,8 @@ pub(super) struct MountEntry {
     id: u64,
     /// `MAJOR:MINOR` of the mounted file system.
     pub(super) device: String,
+    /// Whose mount it is, if it is FUSE's.
+    pub(super) user: Option<u32>,
 }
 
 /// The mount that a path lookup of `target` ends at, if it is of type `fs_type`.
@@ -51,7 +53,11 @@ fn topmost_in(table: &[u8], target: &Path, fs_type: &str) -> Option<MountEntry> 
     let device = fields.nth(1)?.to_owned();
     let (_, after_separator) = line.split_once(" - ")?;
     let found_type = after_separator.split(' ').next()?;
-    (found_type == fs_type).then_some(MountEntry { id, device })
+    let user = after_separator
+        .split([' ', ','])
+        .find_map(|word| word.strip_prefix("user_id="))
+        .and_then(|uid| uid.parse().ok());
+    (found_type == fs_type).then_some(MountEntry { id, device, user })
 }
 
 fn mount_point(line: &[u8]) -> Option<OsString> {
@@ -89,13 +95,14 @@ mod tests {
     const TABLE: &[u8] = b"\
 22 1 0:20 / /proc rw shared:5 - proc proc rw\n\
 40 1 0:41 / /mnt/a\\040b rw,nosuid - fuse.sluice src rw,user_id=0\n\
-41 40 0:42 / /mnt/a\\040b rw - fuse.sluice src rw\n\
+41 40 0:42 / /mnt/a\\040b rw - fuse.sluice src rw,user_id=0,group_id=0\n\
 42 1 0:43 / /mnt/\\134 rw - tmpfs x rw\n";
 
     #[test]
     fn the_last_mount_on_a_point_counts() {
         let found = topmost_in(TABLE, Path::new("/mnt/a b"), "fuse.sluice").unwrap();
         assert_eq!((found.id, found.device.as_str()), (41, "0:42"));
+        assert_eq!(found.user, Some(0));
         assert_eq!(topmost_in(TABLE, Path::new("/mnt/\\"), "fuse.sluice"), None);
         assert!(topmost_in(TABLE, Path::new("/mnt/\\"), "tmpfs").is_some());
         assert_eq!(topmost_in(TABLE, Path::new("/mnt"), "tmpfs"), None);

@@ -9,6 +9,7 @@ use sluice_crew::{Next, Queue};
 use sluice_proto::fuse::serve::Server;
 use sluice_proto::fuse::wire::{InHeader, WriteIn, prefix_len};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where the data of a WRITE begins.
 const PAYLOAD_AT: usize = size_of::<InHeader>() + size_of::<WriteIn>();
@@ -20,6 +21,8 @@ pub(super) struct Requests {
     /// The same connection without sleep, where this process may have that.
     eager: Option<Arc<Device>>,
     server: Arc<Server>,
+    /// How many there were.
+    count: Arc<AtomicU64>,
 }
 
 /// A thread's buffers.
@@ -35,7 +38,7 @@ pub(super) struct Request {
 }
 
 impl Requests {
-    pub(super) fn new(device: Arc<Device>, server: Arc<Server>) -> Self {
+    pub(super) fn new(device: Arc<Device>, server: Arc<Server>, count: Arc<AtomicU64>) -> Self {
         let eager = device.without_sleep();
         if let Err(error) = &eager {
             tracing::debug!(%error, "no second descriptor of /dev/fuse: no polling");
@@ -44,6 +47,7 @@ impl Requests {
             patient: device,
             eager: eager.ok().map(Arc::new),
             server,
+            count,
         }
     }
 }
@@ -75,6 +79,7 @@ impl Queue for Requests {
     }
 
     fn run(&self, buffers: &mut Buffers, request: Request) {
+        self.count.fetch_add(1, Ordering::Relaxed);
         let message = buffers.request.get(..request.len).unwrap_or_default();
         let prefix_len = prefix_len(message).unwrap_or(message.len());
         let (prefix, payload) = message.split_at(prefix_len.min(message.len()));

@@ -61,6 +61,24 @@ impl Remotes {
     }
 }
 
+/// Connects and attaches once, to say better what is wrong than a mount could.
+pub(crate) fn try_to_attach(place: &Location, options: &ConnectOptions) -> Result<(), Failure> {
+    match Client::connect(&place.export.address, options) {
+        Ok(_) => Ok(()),
+        Err(Error::Connect(words)) => Err(Failure::new(words)),
+        Err(other) => {
+            let failure = Failure::new(format!("cannot attach to '{}': {other}", place.export));
+            Err(match other.errno() {
+                Errno::ENOENT => failure.advise("does the server have an export of that name?"),
+                Errno::EACCES | Errno::EPERM => {
+                    failure.advise("-o access=any,dfltuid=UID asks as another user")
+                }
+                _ => failure,
+            })
+        }
+    }
+}
+
 /// What was done with each of several things, and could not be done.
 #[derive(Default)]
 pub(crate) struct Outcome {

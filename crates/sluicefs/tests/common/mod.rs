@@ -12,7 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 /// Longest that anything here is waited for.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A `sluice` command without the test's own environment for logs and systemd.
 pub fn sluice(arguments: &[&str]) -> Command {

@@ -24,7 +24,7 @@ pub fn started(mut command: Command, dir: &Path, socket: &Path) -> Daemon {
     daemon
 }
 
-/// Starts a server and waits for so many lines of what it says.
+/// Starts a server or a mount and waits for so many lines of what it says.
 pub fn announced(command: &mut Command, lines: usize) -> (Daemon, Vec<String>) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -32,7 +32,11 @@ pub fn announced(command: &mut Command, lines: usize) -> (Daemon, Vec<String>) {
     for _ in 0..lines {
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
-        assert!(line.starts_with("sluice: serving "), "{line}");
+        let is_ready = ["sluice: serving ", "sluice: mounted "];
+        assert!(
+            is_ready.iter().any(|words| line.starts_with(words)),
+            "{line}"
+        );
         said.push(line.trim_end().to_owned());
     }
     child.stderr = Some(stderr.into_inner());

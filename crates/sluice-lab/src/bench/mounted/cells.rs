@@ -6,7 +6,8 @@ use crate::bench::error::{BenchError, Context};
 use crate::bench::fixture::{BIG_LEN, DATA_LEN, Fixture, MANY_FILES};
 use rustix::fs::{Advice, AtFlags, Mode, OFlags, RawDir, StatxFlags};
 use rustix::fs::{fadvise, fsync, openat, statat, statx, unlinkat};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::{Errno, pread, preadv, pwrite, pwritev};
+use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
@@ -18,6 +19,9 @@ const THREADS: u32 = 4;
 
 const SMALL: usize = 4096;
 const MIB: usize = 1 << 20;
+
+/// Segments of a readv or writev.
+const SEGMENTS: usize = 32;
 
 /// All cells, in the order of the table.
 pub(super) const CELLS: &[Cell<Mount>] = &[
@@ -51,6 +55,14 @@ pub(super) const CELLS: &[Cell<Mount>] = &[
         let file = mount.open(Fixture::BIG, OFlags::RDWR)?;
         meter.span(|| write_through(&file))
     }),
+    vectored("readv 32 x 4K, O_DIRECT", |mount, meter| {
+        let file = mount.open(Fixture::DATA, OFlags::RDONLY | OFlags::DIRECT)?;
+        meter.each(BURST, |index| read_vectored(&file, index))
+    }),
+    vectored("writev 32 x 4K, O_DIRECT", |mount, meter| {
+        let file = mount.open(Fixture::DATA, OFlags::RDWR | OFlags::DIRECT)?;
+        meter.each(BURST, |index| write_vectored(&file, index))
+    }),
     timed("readdir, per entry", |mount, meter| {
         meter.span(|| list(mount, |_, _| Ok(())))
     }),
@@ -80,6 +92,31 @@ pub(super) const CELLS: &[Cell<Mount>] = &[
     }),
 ];
 
+/// What shows how many messages an operation takes, each `count` times.
+pub(super) const COUNTED: &[(&str, Counted)] = &[
+    ("stat", |mount, count| {
+        (0..count).try_for_each(|_| stat(mount, Fixture::PLAIN))
+    }),
+    ("open + close", |mount, count| {
+        (0..count).try_for_each(|_| open_and_close(mount))
+    }),
+    ("pread 4K", |mount, count| {
+        let file = mount.open(Fixture::DATA, OFlags::RDONLY)?;
+        (0..count).try_for_each(|index| read_small(&file, index))
+    }),
+    ("readv 32 x 4K", |mount, count| {
+        let file = mount.open(Fixture::DATA, OFlags::RDONLY | OFlags::DIRECT)?;
+        (0..count).try_for_each(|index| read_vectored(&file, index))
+    }),
+    ("read 1M", |mount, _| {
+        let file = mount.open(Fixture::BIG, OFlags::RDONLY)?;
+        read_through(&file).map(drop)
+    }),
+];
+
+/// Does something so many times.
+pub(super) type Counted = fn(&Mount, u32) -> Result<(), BenchError>;
+
 type Burst = fn(&mut Mount, &mut Meter) -> Result<(), BenchError>;
 
 const fn timed(name: &'static str, burst: Burst) -> Cell<Mount> {
@@ -88,6 +125,10 @@ const fn timed(name: &'static str, burst: Burst) -> Cell<Mount> {
 
 const fn sequential(name: &'static str, burst: Burst) -> Cell<Mount> {
     cell(name, Unit::Bandwidth(MIB as u64), burst)
+}
+
+const fn vectored(name: &'static str, burst: Burst) -> Cell<Mount> {
+    cell(name, Unit::Bandwidth((SEGMENTS * SMALL) as u64), burst)
 }
 
 const fn cell(name: &'static str, unit: Unit, burst: Burst) -> Cell<Mount> {
@@ -154,6 +195,37 @@ fn read_small(file: &OwnedFd, index: u32) -> Result<(), BenchError> {
 
 fn write_small(file: &OwnedFd, index: u32) -> Result<(), BenchError> {
     expect_len(pwrite(file, &[0x5A; SMALL], small_offset(index))?, SMALL)
+}
+
+/// Segments on pages of their own, none next to another.
+fn segments(memory: &mut [u8]) -> impl Iterator<Item = &mut [u8]> {
+    let to_page = memory.as_ptr().align_offset(SMALL);
+    let pages = memory
+        .get_mut(to_page..)
+        .unwrap_or_default()
+        .chunks_exact_mut(SMALL);
+    pages.step_by(2).take(SEGMENTS)
+}
+
+const SEGMENTS_ROOM: usize = (2 * SEGMENTS + 1) * SMALL;
+
+fn vectored_offset(index: u32) -> u64 {
+    let count = DATA_LEN / (SEGMENTS * SMALL) as u64;
+    u64::from(index) % count * (SEGMENTS * SMALL) as u64
+}
+
+fn read_vectored(file: &OwnedFd, index: u32) -> Result<(), BenchError> {
+    let mut memory = vec![0_u8; SEGMENTS_ROOM];
+    let mut slices: Vec<_> = segments(&mut memory).map(IoSliceMut::new).collect();
+    let len = preadv(file, &mut slices, vectored_offset(index))?;
+    expect_len(len, SEGMENTS * SMALL)
+}
+
+fn write_vectored(file: &OwnedFd, index: u32) -> Result<(), BenchError> {
+    let mut memory = vec![0x3C_u8; SEGMENTS_ROOM];
+    let slices: Vec<_> = segments(&mut memory).map(|it| IoSlice::new(it)).collect();
+    let len = pwritev(file, &slices, vectored_offset(index))?;
+    expect_len(len, SEGMENTS * SMALL)
 }
 
 fn read_through(file: &OwnedFd) -> Result<u64, BenchError> {

@@ -16,7 +16,7 @@ struct Group {
     title: &'static str,
     note: &'static str,
     peers: &'static [(&'static str, Program)],
-    sluice_options: &'static str,
+    sluice: Program,
 }
 
 /// With a cache, `passthrough_hp` always asks for the kernel's writeback cache:
@@ -26,7 +26,9 @@ const GROUPS: &[Group] = &[
         title: "nothing cached",
         note: "no timeouts, direct I/O: sluice cache=never; passthrough_ll cache=never; \
             passthrough_hp --nocache --direct-io",
-        sluice_options: "cache=never",
+        sluice: Program::Sluice {
+            options: "cache=never",
+        },
         peers: &[
             (
                 "passthrough_ll",
@@ -45,7 +47,9 @@ const GROUPS: &[Group] = &[
     Group {
         title: "cached, written through",
         note: "cache=always on both sides; what the kernel answers from its cache should be equal",
-        sluice_options: "cache=always",
+        sluice: Program::Sluice {
+            options: "cache=always",
+        },
         peers: &[(
             "passthrough_ll",
             Program::PassthroughLl {
@@ -57,7 +61,9 @@ const GROUPS: &[Group] = &[
         title: "cached, writes collected",
         note: "sluice cache=always,writeback; passthrough_ll cache=always,writeback; \
             passthrough_hp (its default)",
-        sluice_options: "cache=always,writeback",
+        sluice: Program::Sluice {
+            options: "cache=always,writeback",
+        },
         peers: &[
             (
                 "passthrough_ll",
@@ -70,6 +76,36 @@ const GROUPS: &[Group] = &[
     },
 ];
 
+/// A client of a server beside a server that has no second hop.
+const OVER_P9: &[Group] = &[Group {
+    title: "sluice mount of sluice serve, on a unix socket",
+    note: "sluice cache=never, over 9P to sluice serve; passthrough_hp --nopassthrough \
+        --nocache --direct-io, which has one hop where sluice has two; processor time is the \
+        mount's, without the server's",
+    sluice: Program::SluiceOverP9 {
+        options: "cache=never",
+    },
+    peers: &[(
+        "passthrough_hp",
+        Program::PassthroughHp {
+            flags: &["--nocache", "--direct-io"],
+        },
+    )],
+}];
+
+/// Measures mounts of a server. See [`run`].
+///
+/// # Errors
+/// When Sluice itself does not start.
+pub fn run_over_9p(
+    programs: &Programs,
+    fixture: &Fixture,
+    processors: &Processors,
+    extent: &Extent,
+) -> Result<Vec<Table>, BenchError> {
+    run_groups(OVER_P9, "9p", programs, fixture, processors, extent)
+}
+
 /// Measures all groups. A server that does not start is left out, and said so.
 ///
 /// # Errors
@@ -80,16 +116,27 @@ pub fn run(
     processors: &Processors,
     extent: &Extent,
 ) -> Result<Vec<Table>, BenchError> {
-    GROUPS
-        .iter()
-        .enumerate()
-        .map(|(index, group)| run_group(group, index, programs, fixture, processors, extent))
-        .collect()
+    run_groups(GROUPS, "fuse", programs, fixture, processors, extent)
+}
+
+fn run_groups(
+    groups: &[Group],
+    name: &str,
+    programs: &Programs,
+    fixture: &Fixture,
+    processors: &Processors,
+    extent: &Extent,
+) -> Result<Vec<Table>, BenchError> {
+    let run = |(index, group)| {
+        let name = format!("{name}-{index}");
+        run_group(group, &name, programs, fixture, processors, extent)
+    };
+    groups.iter().enumerate().map(run).collect()
 }
 
 fn run_group(
     group: &Group,
-    index: usize,
+    name: &str,
     programs: &Programs,
     fixture: &Fixture,
     processors: &Processors,
@@ -105,19 +152,16 @@ fn run_group(
         .to_owned(),
     ];
     let mut entrants = Vec::new();
-    let sluice = Program::Sluice {
-        options: group.sluice_options,
-    };
     for (label, role) in [("sluice", Role::Subject), ("sluice again", Role::Control)] {
-        let name = format!("{index}-{}", entrants.len());
+        let name = format!("{name}-{}", entrants.len());
         entrants.push(Entrant {
             label: label.to_owned(),
             role,
-            contestant: Mount::start(&sluice, programs, fixture, &name, *processors)?,
+            contestant: Mount::start(&group.sluice, programs, fixture, &name, *processors)?,
         });
     }
     for (label, program) in group.peers {
-        let name = format!("{index}-{}", entrants.len());
+        let name = format!("{name}-{}", entrants.len());
         match Mount::start(program, programs, fixture, &name, *processors) {
             Ok(contestant) => entrants.push(Entrant {
                 label: (*label).to_owned(),
@@ -130,6 +174,9 @@ fn run_group(
     let rows = contest::hold(cells::CELLS, &mut entrants, extent, |cell| {
         eprintln!("bench: /dev/fuse, {}: {cell}", group.title);
     });
+    if let (Program::SluiceOverP9 { .. }, Some(sluice)) = (group.sluice, entrants.first()) {
+        notes.push(messages(&sluice.contestant, programs)?);
+    }
     Ok(Table {
         title: format!("/dev/fuse, {}", group.title),
         notes,
@@ -139,4 +186,25 @@ fn run_group(
             .collect(),
         rows,
     })
+}
+
+/// How many messages operations take.
+fn messages(mount: &Mount, programs: &Programs) -> Result<String, BenchError> {
+    const COUNT: u32 = 64;
+    let each = cells::COUNTED.iter().map(|(name, operation)| {
+        let (sent, waited) = mount.messages(programs)?;
+        operation(mount, COUNT)?;
+        let (sent_after, waited_after) = mount.messages(programs)?;
+        let per_operation = |count: u64| count as f64 / f64::from(COUNT);
+        Ok(format!(
+            "{name} {:.2} ({:.2})",
+            per_operation(sent_after - sent),
+            per_operation(waited_after - waited)
+        ))
+    });
+    let each: Vec<_> = each.collect::<Result<_, BenchError>>()?;
+    let each = each.join(", ");
+    Ok(format!(
+        "messages per operation (and those waited for): {each}"
+    ))
 }

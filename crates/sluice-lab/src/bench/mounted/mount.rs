@@ -18,6 +18,9 @@ use std::process::Command;
 pub(super) enum Program {
     /// `sluice mount --export`, with these mount options.
     Sluice { options: &'static str },
+    /// `sluice mount` of a `sluice serve` on a unix socket, with these mount
+    /// options.
+    SluiceOverP9 { options: &'static str },
     /// libfuse's `passthrough_ll`, with these mount options, and the kernel's
     /// permission checks that the others always have.
     PassthroughLl { options: &'static str },
@@ -26,8 +29,16 @@ pub(super) enum Program {
 }
 
 impl Program {
-    fn command(&self, programs: &Programs, share: &Path, target: &Path) -> Command {
+    fn command(&self, programs: &Programs, share: &Path, target: &Path, socket: &Path) -> Command {
         match self {
+            Program::SluiceOverP9 { options } => {
+                let mut command = Command::new(&programs.sluice);
+                command.args(["mount", "--foreground", "-o", options]);
+                command
+                    .arg(format!("unix:{}", socket.display()))
+                    .arg(target);
+                command
+            }
             Program::Sluice { options } => {
                 let mut command = Command::new(&programs.sluice);
                 command.args(["mount", "--foreground", "-o", options, "--export"]);
@@ -56,8 +67,10 @@ pub(super) struct Mount {
     /// The root of the mount. First, so that it is closed before the unmount.
     pub(super) root: OwnedFd,
     processors: Processors,
-    _unmount: UnmountOnDrop,
+    unmount: UnmountOnDrop,
     server: Server,
+    /// The one that the mount is a client of.
+    behind: Option<Server>,
 }
 
 impl Mount {
@@ -72,7 +85,12 @@ impl Mount {
         let target = fixture.beside(&format!("mount-{name}"));
         fs::create_dir(&target).context(target.display())?;
         let bare = stat(&target)?.st_dev;
-        let command = program.command(programs, &fixture.share(), &target);
+        let socket = fixture.beside(&format!("mount-{name}.sock"));
+        let behind = match program {
+            Program::SluiceOverP9 { .. } => Some(serve(programs, fixture, &socket)?),
+            _ => None,
+        };
+        let command = program.command(programs, &fixture.share(), &target, &socket);
         let mut server = Server::start(command, &fixture.beside(&format!("mount-{name}.log")))?;
         let unmount = UnmountOnDrop(target.clone());
         server.wait_until(|| {
@@ -85,9 +103,21 @@ impl Mount {
         Ok(Mount {
             root,
             processors,
-            _unmount: unmount,
+            unmount,
             server,
+            behind,
         })
+    }
+
+    /// Messages to the server so far, and replies that somebody waited for.
+    pub(super) fn messages(&self, programs: &Programs) -> Result<(u64, u64), BenchError> {
+        let mut command = Command::new(&programs.sluice);
+        command.args(["stats", "--json"]).arg(&self.unmount.0);
+        let output = command.output().context("sluice stats")?;
+        let stats: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .map_err(|_| BenchError::new(String::from_utf8_lossy(&output.stderr)))?;
+        let count = |name: &str| stats["server"][name]["count"].as_u64().unwrap_or(0);
+        Ok((count("sent_bytes"), count("reply_microseconds")))
     }
 
     /// Opens a file of the share.
@@ -96,12 +126,24 @@ impl Mount {
     }
 }
 
+fn serve(programs: &Programs, fixture: &Fixture, socket: &Path) -> Result<Server, BenchError> {
+    let mut command = Command::new(&programs.sluice);
+    command.arg("serve").arg(fixture.share()).arg("--9p");
+    command.arg(format!("unix:{}", socket.display()));
+    let mut server = Server::start(command, &socket.with_extension("log"))?;
+    server.wait_until(|| socket.exists().then_some(()))?;
+    Ok(server)
+}
+
 impl Contestant for Mount {
     fn cpu_clock(&self) -> CpuClock {
         self.server.cpu_clock()
     }
 
     fn place(&mut self, placement: Placement) -> Result<(), BenchError> {
+        if let Some(behind) = &mut self.behind {
+            behind.place(&self.processors, placement)?;
+        }
         self.server.place(&self.processors, placement)
     }
 }

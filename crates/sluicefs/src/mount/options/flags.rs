@@ -1,0 +1,90 @@
+//! Words of mount(8) that are flags of mount(2), and those that are mount(8)'s own.
+
+use super::MountOptions;
+use rustix::mount::MountFlags;
+
+/// Pairs of words that set a flag and clear it.
+const FLAGS: &[(MountFlags, &str, &str)] = &[
+    (MountFlags::RDONLY, "ro", "rw"),
+    (MountFlags::NOSUID, "nosuid", "suid"),
+    (MountFlags::NODEV, "nodev", "dev"),
+    (MountFlags::NOEXEC, "noexec", "exec"),
+    (MountFlags::NOATIME, "noatime", "atime"),
+    (MountFlags::NODIRATIME, "nodiratime", "diratime"),
+    (MountFlags::RELATIME, "relatime", "norelatime"),
+    (MountFlags::STRICTATIME, "strictatime", "nostrictatime"),
+    (MountFlags::LAZYTIME, "lazytime", "nolazytime"),
+    (MountFlags::NOSYMFOLLOW, "nosymfollow", "symfollow"),
+    (MountFlags::SYNCHRONOUS, "sync", "async"),
+    (MountFlags::DIRSYNC, "dirsync", ""),
+    (MountFlags::SILENT, "silent", "loud"),
+];
+
+/// Those that fusermount3 knows.
+const OF_USERS: MountFlags = MountFlags::RDONLY
+    .union(MountFlags::NOSUID)
+    .union(MountFlags::NODEV)
+    .union(MountFlags::NOEXEC)
+    .union(MountFlags::NOATIME)
+    .union(MountFlags::SYNCHRONOUS)
+    .union(MountFlags::DIRSYNC);
+
+/// What fstab(5) says to mount(8) and to systemd, and nothing to a file system.
+const FOR_OTHERS: &[&str] = &[
+    "defaults",
+    "auto",
+    "noauto",
+    "nofail",
+    "_netdev",
+    "user",
+    "nouser",
+    "users",
+    "nousers",
+    "owner",
+    "noowner",
+    "group",
+    "nogroup",
+    "iversion",
+    "noiversion",
+    "nonempty",
+];
+
+/// All of these words.
+pub(super) fn words() -> impl Iterator<Item = &'static str> {
+    let flags = FLAGS.iter().flat_map(|(_, set, clear)| [*set, *clear]);
+    flags
+        .filter(|word| !word.is_empty())
+        .chain(FOR_OTHERS.iter().copied())
+}
+
+/// Whether a word tells others something, and a file system nothing.
+pub(super) fn is_for_others(word: &str) -> bool {
+    FOR_OTHERS.contains(&word)
+        || ["x-", "X-", "comment="]
+            .iter()
+            .any(|prefix| word.starts_with(prefix))
+}
+
+impl MountOptions {
+    /// Sets or clears a flag of mount(2), if that is what the word does.
+    pub(super) fn add_flag(&mut self, word: &str) -> bool {
+        let does = |entry: &&(MountFlags, &str, &str)| entry.1 == word || entry.2 == word;
+        let Some((flag, set, _)) = FLAGS.iter().find(does).filter(|_| !word.is_empty()) else {
+            return false;
+        };
+        self.flags.set(*flag, word == *set);
+        self.policy.read_only = self.flags.contains(MountFlags::RDONLY);
+        true
+    }
+
+    /// [`MountOptions::flags`] in words, for fusermount3.
+    pub(in crate::mount) fn flag_words(&self) -> impl Iterator<Item = &'static str> + '_ {
+        let known = FLAGS.iter().filter(|(flag, ..)| OF_USERS.contains(*flag));
+        known
+            .map(|(flag, set, clear)| match self.flags.contains(*flag) {
+                true => *set,
+                false => *clear,
+            })
+            .filter(|word| !word.is_empty())
+    }
+}

@@ -1,0 +1,242 @@
+//! What a mount shows: a directory of this machine, or an export of a 9P server.
+
+use super::options::{MountOptions, Trans};
+use crate::failure::Failure;
+use crate::layers::xattr_map::XattrMapped;
+use crate::remote::{Location, try_to_attach};
+use crate::share;
+use sluice_client::{Address, ConnectOptions, Meter, Persistence, RemoteService};
+use sluice_vfs::FileService;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A directory of this machine.
+    Directory(PathBuf),
+    /// An export of a server.
+    Server {
+        /// As it was written, and as the mount table shows it.
+        name: String,
+        /// Where it is.
+        place: Location,
+    },
+}
+
+/// Where servers listen that do not say otherwise.
+const PORT: u16 = 564;
+
+impl Source {
+    /// Takes what mount(8) calls the source: the path of a directory, with a
+    /// slash or a dot in front, or `ADDRESS[#ANAME]`; after `trans=` also what
+    /// v9fs calls so.
+    ///
+    /// # Errors
+    /// What is wrong with it, alone or together with `options`.
+    pub fn parse(word: &OsStr, options: &MountOptions) -> Result<Self, String> {
+        let bytes = word.as_bytes();
+        let server = &options.server;
+        if let Some(trans) = server.trans {
+            return Source::by_trans(word, trans, options);
+        }
+        if server.port.is_some() {
+            return Err("mount option 'port' needs trans=tcp".to_owned());
+        }
+        if bytes.starts_with(b"/") || bytes.starts_with(b".") {
+            let source = Source::Directory(word.into());
+            return source.checked(options);
+        }
+        Source::Server {
+            name: word.to_string_lossy().into_owned(),
+            place: Location::parse(word)?,
+        }
+        .checked(options)
+    }
+
+    /// The directory of `--export`.
+    ///
+    /// # Errors
+    /// Options that are for servers.
+    pub fn directory(dir: &Path, options: &MountOptions) -> Result<Self, String> {
+        Source::Directory(dir.to_owned()).checked(options)
+    }
+
+    fn by_trans(word: &OsStr, trans: Trans, options: &MountOptions) -> Result<Self, String> {
+        let port = options.server.port;
+        if port.is_some() && trans != Trans::Tcp {
+            return Err("mount option 'port' needs trans=tcp".to_owned());
+        }
+        let mut address = match trans {
+            Trans::Tcp => OsString::from("tcp:"),
+            Trans::Unix => OsString::from("unix:"),
+            Trans::Fd(Some(fd)) => OsString::from(format!("fd:{fd}")),
+            Trans::Fd(None) => return Err("mount option 'trans=fd' needs rfdno=".to_owned()),
+        };
+        // An address that says the same already.
+        let is_whole = word.as_bytes().starts_with(address.as_bytes());
+        match trans {
+            Trans::Fd(_) => {}
+            _ if is_whole => address = word.to_owned(),
+            Trans::Tcp => {
+                address.push(word);
+                address.push(format!(":{}", port.unwrap_or(PORT)));
+            }
+            Trans::Unix => address.push(word),
+        }
+        Source::Server {
+            name: word.to_string_lossy().into_owned(),
+            place: Location::parse(&address)?,
+        }
+        .checked(options)
+    }
+
+    fn checked(self, options: &MountOptions) -> Result<Self, String> {
+        match &self {
+            Source::Directory(dir) => match options.server_words.first() {
+                Some(word) => Err(format!(
+                    "mount option '{word}' is about servers, and '{}' is a directory",
+                    dir.display()
+                )),
+                None => Ok(self),
+            },
+            Source::Server { place, name } => {
+                let path = place.path.as_os_str().as_bytes();
+                if path.iter().any(|byte| *byte != b'/') {
+                    return Err(format!(
+                        "'{name}' is within an export, and exports are mounted whole: \
+                        leave the path out"
+                    ));
+                }
+                if options.policy.preserve_noatime {
+                    return Err("mount option 'preserve_noatime' is for directories".to_owned());
+                }
+                Ok(self)
+            }
+        }
+    }
+
+    /// The path that the mount must not be within, if there is one.
+    pub(super) fn local_path(&self) -> Option<&Path> {
+        match self {
+            Source::Directory(dir) => Some(dir),
+            Source::Server { .. } => None,
+        }
+    }
+
+    /// Opens it. A server that is not there, or will not have it, is told here.
+    ///
+    /// # Errors
+    /// No such directory or server, or too few rights.
+    pub(super) fn open(&self, options: &MountOptions) -> Result<Opened, Failure> {
+        match self {
+            Source::Directory(dir) => Ok(Opened {
+                service: share::open(dir, &options.policy)?,
+                meter: None,
+            }),
+            Source::Server { place, .. } => open_server(place, options),
+        }
+    }
+}
+
+/// A source that was opened.
+pub(super) struct Opened {
+    /// To be mounted.
+    pub(super) service: Arc<dyn FileService>,
+    /// Counts what is said to a server.
+    pub(super) meter: Option<Arc<Meter>>,
+}
+
+fn open_server(place: &Location, options: &MountOptions) -> Result<Opened, Failure> {
+    let export = &place.export;
+    let aname = match export.aname.as_str() {
+        "" => options.server.aname.as_deref().unwrap_or_default(),
+        aname => aname,
+    };
+    let has_acls = options.policy.posix_acl != sluice_proto::fuse::serve::Offer::Never;
+    let mut service = options.server.service(aname, has_acls);
+    if matches!(export.address, Address::Fd(_)) {
+        // Once lost, it does not come back.
+        service.persistence = Persistence::Soft(Duration::ZERO);
+    } else {
+        // What is wrong is told better before there is a mount.
+        let uncounted = ConnectOptions {
+            meter: Arc::default(),
+            ..service.connect.clone()
+        };
+        try_to_attach(place, &uncounted)?;
+    }
+    let meter = Some(Arc::clone(&service.connect.meter));
+    let service: Arc<dyn FileService> =
+        Arc::new(RemoteService::new(export.address.clone(), service));
+    let service = match &options.policy.xattr_map {
+        Some(map) => Arc::new(XattrMapped::new(service, map.clone())),
+        None => service,
+    };
+    Ok(Opened { service, meter })
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Directory(dir) => dir.display().fmt(f),
+            Source::Server { name, .. } => name.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(word: &str, list: &str) -> Result<Source, String> {
+        let mut options = MountOptions::default();
+        options.add(list).unwrap();
+        Source::parse(OsStr::new(word), &options)
+    }
+
+    #[test]
+    fn a_source_is_a_directory_or_a_server() {
+        for (word, options, expected) in [
+            ("unix:/run/s#code", "", "unix:/run/s#code"),
+            ("tcp:[::1]:564", "aname=code", "tcp:[::1]:564"),
+            ("vsock:2:564:/", "", "vsock:2:564"),
+            ("fd:3", "", "fd:3"),
+            ("10.0.0.2", "trans=tcp", "tcp:10.0.0.2:564"),
+            ("host", "trans=tcp,port=5640", "tcp:host:5640"),
+            ("tcp:host:5", "trans=tcp", "tcp:host:5"),
+            ("/run/s", "trans=unix", "unix:/run/s"),
+            ("none", "trans=fd,rfdno=4,wfdno=4", "fd:4"),
+        ] {
+            let Ok(Source::Server { name, place }) = parse(word, options) else {
+                panic!("{word} {options}");
+            };
+            assert_eq!((&*name, &*place.export.to_string()), (word, expected));
+        }
+        for word in ["/srv", "./srv", "..", "."] {
+            assert_eq!(parse(word, "ro"), Ok(Source::Directory(word.into())));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_together_is_refused() {
+        for (word, options, named) in [
+            ("/srv", "aname=x", "'aname=x' is about servers"),
+            ("/srv", "soft", "'soft' is about servers"),
+            ("/srv", "port=5", "needs trans=tcp"),
+            ("s", "trans=unix,port=5", "needs trans=tcp"),
+            ("x", "trans=fd", "needs rfdno="),
+            ("unix:s:/sub", "", "leave the path out"),
+            ("unix:s", "preserve_noatime", "is for directories"),
+            ("vsock:564", "", "vsock:CID:PORT"),
+            ("srv", "", "is no address"),
+        ] {
+            let why = parse(word, options).unwrap_err();
+            assert!(why.contains(named), "{word} {options}: {why}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Asking a mount what it did.
+
+use super::place;
+use crate::failure::Failure;
+use crate::mount::{kernel, mount_table};
+use serde_json::Value;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Longest answer in bytes.
+const ANSWER_MAX: u64 = 1 << 20;
+
+/// What the mount at `target` answers. The mount itself is not touched: its
+/// server may be away.
+///
+/// # Errors
+/// No mount of ours there, or one that does not answer.
+pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
+    let path =
+        without_touching(target).map_err(|error| Failure::from_io("look at", target, &error))?;
+    let Some(entry) = mount_table::topmost_at(&path, kernel::FS_TYPE) else {
+        let what = format!("no mount of sluice is on '{}'", target.display());
+        return Err(Failure::new(what).advise("give a directory that 'sluice mount' mounted on"));
+    };
+    let places = place::candidates(&entry.device, entry.user);
+    let answers = places.iter().map(|socket| ask(socket));
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for answer in answers {
+        match answer {
+            Ok(answer) => return Ok(answer),
+            Err(error) => last = error,
+        }
+    }
+    let failure = Failure::from_io("ask about the mount on", target, &last);
+    Err(match last.kind() {
+        io::ErrorKind::PermissionDenied => failure.advise("only its owner and root may"),
+        _ => failure,
+    })
+}
+
+/// The path as the mount table has it, by looking at what is around it only.
+fn without_touching(target: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(target)?;
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+        _ => absolute.canonicalize(),
+    }
+}
+
+fn ask(socket: &Path) -> io::Result<Value> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /stats.json HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.take(ANSWER_MAX).read_to_string(&mut answer)?;
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body);
+    serde_json::from_str(body.unwrap_or_default()).map_err(io::Error::from)
+}

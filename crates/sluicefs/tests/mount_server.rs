@@ -1,0 +1,343 @@
+//! `sluice mount` of a 9P server, under the real kernel.
+
+mod common;
+
+use common::mount::{cannot_mount, unmount};
+use common::serving::announced;
+use common::{Daemon, PATIENCE, run, skip, sluice, status_and_line, text};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use tempfile::TempDir;
+
+/// A directory, served on a unix socket and mounted elsewhere.
+struct Scene {
+    share: PathBuf,
+    socket: PathBuf,
+    target: PathBuf,
+    mount: Daemon,
+    server: Option<Daemon>,
+    dir: TempDir,
+}
+
+impl Scene {
+    /// `None` where nothing can be mounted.
+    fn new(options: &str, more: &[&str]) -> Option<Scene> {
+        if let Some(why) = cannot_mount() {
+            skip(why);
+            return None;
+        }
+        sluice_lab::own_mounts().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let [share, target, socket] = ["share", "mnt", "socket"].map(|it| dir.path().join(it));
+        fs::create_dir(&share).unwrap();
+        fs::create_dir(&target).unwrap();
+        let server = serve(&share, &socket);
+        let source = format!("unix:{}", text(&socket));
+        let arguments = [
+            "mount",
+            "--foreground",
+            &source,
+            text(&target),
+            "-o",
+            options,
+        ];
+        let mut command = sluice(&[&arguments[..], more].concat());
+        let (mount, said) = announced(&mut command, 1);
+        assert_eq!(
+            said,
+            [format!("sluice: mounted {source} on {}", text(&target))]
+        );
+        Some(Scene {
+            share,
+            socket,
+            target,
+            mount,
+            server: Some(server),
+            dir,
+        })
+    }
+
+    fn stats(&self) -> Value {
+        let output = run(&["stats", "--json", text(&self.target)]);
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Messages sent and replies waited for while something is done.
+    fn messages(&self, action: impl FnOnce(&Path)) -> (u64, u64) {
+        let count = |stats: &Value, name| stats["server"][name]["count"].as_u64().unwrap();
+        let counts = |stats: &Value| {
+            let sent = count(stats, "sent_bytes");
+            (sent, count(stats, "reply_microseconds"))
+        };
+        let before = counts(&self.stats());
+        action(&self.target);
+        let after = counts(&self.stats());
+        (after.0 - before.0, after.1 - before.1)
+    }
+}
+
+impl Drop for Scene {
+    /// A test that failed leaves no mount behind.
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.target, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+fn serve(share: &Path, socket: &Path) -> Daemon {
+    let address = format!("unix:{}", text(socket));
+    let arguments = ["serve", text(share), "--9p", &address, "--sandbox=none"];
+    announced(&mut sluice(&arguments), 1).0
+}
+
+/// Bytes that tell where they are.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + at / 251) as u8).collect()
+}
+
+#[test]
+fn both_sides_see_each_others_files() {
+    let Some(mut scene) = Scene::new("cache=never", &[]) else {
+        return;
+    };
+    let (share, target) = (&scene.share, &scene.target);
+    let data = pattern(3_000_001);
+    fs::write(target.join("long"), &data).unwrap();
+    assert!(fs::read(share.join("long")).unwrap() == data);
+    assert!(fs::read(target.join("long")).unwrap() == data);
+    fs::create_dir(target.join("dir")).unwrap();
+    fs::rename(target.join("long"), target.join("dir/moved")).unwrap();
+    fs::write(share.join("dir/host"), "from below").unwrap();
+    assert_eq!(fs::read(target.join("dir/host")).unwrap(), b"from below");
+    let mut names: Vec<_> = fs::read_dir(target.join("dir"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["host", "moved"]);
+
+    let here = rustix::fs::statvfs(target).unwrap();
+    let below = rustix::fs::statvfs(share).unwrap();
+    assert_eq!(
+        (here.f_blocks, here.f_bsize),
+        (below.f_blocks, below.f_bsize)
+    );
+
+    unmount(target);
+    assert_eq!(scene.mount.status(), 0);
+    assert_eq!(scene.mount.stderr(), "");
+}
+
+#[test]
+fn what_takes_one_message_takes_one() {
+    // What was told is kept, and content is not.
+    let Some(scene) = Scene::new("cache=metadata", &[]) else {
+        return;
+    };
+    fs::write(scene.share.join("file"), pattern(1 << 20)).unwrap();
+    let path = scene.target.join("file");
+    // Not statx(2), which asks for times of birth, and again for these.
+    let stat = |_: &Path| assert_eq!(rustix::fs::stat(&path).unwrap().st_size, 1 << 20);
+    rustix::fs::stat(&scene.target).unwrap();
+    assert_eq!(scene.messages(stat), (1, 1));
+    assert_eq!(scene.messages(stat), (0, 0));
+    let mut file = None;
+    assert_eq!(scene.messages(|_| file = File::open(&path).ok()), (1, 1));
+    let file = file.unwrap();
+    // The longest request of the kernel: 256 pages.
+    let mut memory = vec![0; (1 << 20) + 4096];
+    let to_page = memory.as_ptr().align_offset(4096);
+    let all = &mut memory[to_page..][..1 << 20];
+    let read = |_: &Path| file.read_exact_at(all, 0).unwrap();
+    assert_eq!(scene.messages(read), (1, 1));
+    assert!(memory[to_page..][..1 << 20] == pattern(1 << 20));
+    let copied = &scene.stats()["server"]["copied_bytes"];
+    assert_eq!(copied.as_u64(), Some(0));
+    // Closing sends a message, sooner or later, and nobody waits.
+    let (_, waited) = scene.messages(|_| drop(file));
+    assert_eq!(waited, 0);
+}
+
+#[test]
+fn prometheus_gets_what_stats_tells() {
+    let dir = tempfile::tempdir().unwrap();
+    let metrics = dir.path().join("metrics");
+    let address = format!("unix:{}", text(&metrics));
+    let Some(scene) = Scene::new("cache=never", &["--metrics", &address]) else {
+        return;
+    };
+    fs::write(scene.target.join("file"), "content").unwrap();
+    let ask = |request: &str| {
+        let mut stream = UnixStream::connect(&metrics).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let answer = ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
+    let source = format!("source=\"unix:{}\"", text(&scene.socket));
+    for name in [
+        "sluice_mount_requests_total",
+        "sluice_mount_waited_seconds_total",
+        "sluice_mount_sent_bytes_bucket",
+        "sluice_mount_received_bytes_sum",
+        "sluice_mount_reply_wait_seconds_count",
+    ] {
+        let line = answer.lines().find(|line| line.starts_with(name));
+        let line = line.unwrap_or_else(|| panic!("no {name} in {answer}"));
+        assert!(line.contains(&source), "{line}");
+    }
+    assert!(ask("GET /other HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+    assert!(ask("nonsense\r\n\r\n").starts_with("HTTP/1.1 400 "));
+    // One that says nothing holds up nobody for long.
+    let _silent = UnixStream::connect(&metrics).unwrap();
+    assert!(ask("GET /metrics HTTP/1.0\r\n\r\n").ends_with("# EOF\n"));
+
+    let text_form = run(&["stats", text(&scene.target)]);
+    let text_form = String::from_utf8(text_form.stdout).unwrap();
+    assert!(text_form.contains("waited for the server"), "{text_form}");
+    let stats = scene.stats();
+    let server = &stats["server"];
+    let seconds = |name: &str| server[name].as_f64().unwrap();
+    assert!(seconds("waited_seconds") > 0.0);
+    assert!(seconds("waited_seconds") <= seconds("uptime_seconds"));
+}
+
+#[test]
+fn where_nothing_is_mounted_there_are_no_stats() {
+    let dir = tempfile::tempdir().unwrap();
+    let (status, line) = status_and_line(&run(&["stats", text(dir.path())]));
+    assert_eq!(status, 1);
+    assert!(line.contains("no mount of sluice is on"), "{line}");
+}
+
+#[test]
+fn metrics_are_not_for_other_machines_unless_told() {
+    if let Some(why) = cannot_mount() {
+        return skip(why);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mount = ["mount", text(dir.path()), text(dir.path())];
+    let arguments = [&mount[..], &["--metrics", "tcp:0.0.0.0:0"]].concat();
+    let (status, line) = status_and_line(&run(&arguments));
+    assert_eq!(status, 1);
+    assert!(line.contains("--allow-remote says that"), "{line}");
+}
+
+#[test]
+fn what_cannot_be_mounted_is_told_on_one_line() {
+    let Some(scene) = Scene::new("ro", &[]) else {
+        return;
+    };
+    let other = scene.dir.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let source = format!("unix:{}", text(&scene.socket));
+    let nowhere = format!("unix:{}", text(&scene.dir.path().join("nowhere")));
+    for more in [&[][..], &["--foreground"]] {
+        for (source, aname, expected) in [
+            (&*nowhere, "", "is the server running?"),
+            (
+                &*source,
+                "missing",
+                "does the server have an export of that name?",
+            ),
+        ] {
+            let source = format!("{source}#{aname}");
+            let arguments = [&["mount", source.trim_end_matches('#'), text(&other)], more];
+            let (status, line) = status_and_line(&run(&arguments.concat()));
+            assert_eq!(status, 1, "{line}");
+            assert!(line.contains(expected), "{line}");
+        }
+    }
+    let refused = fs::write(scene.target.join("new"), "").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+}
+
+#[test]
+fn a_server_that_is_killed_and_started_again_is_waited_for() {
+    let Some(mut scene) = Scene::new("cache=never,hard", &[]) else {
+        return;
+    };
+    let path = scene.target.join("file");
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&path)
+        .unwrap();
+    file.write_all(b"before, ").unwrap();
+    for round in 0..3 {
+        // Killed, not asked.
+        drop(scene.server.take());
+        fs::remove_file(&scene.socket).unwrap();
+        let (share, socket) = (scene.share.clone(), scene.socket.clone());
+        let restart = std::thread::spawn(move || serve(&share, &socket));
+        // Waits for as long as nobody is there.
+        let mut start = [0; 6];
+        file.read_exact_at(&mut start, 0).unwrap();
+        assert_eq!(&start, b"before");
+        write!(file, "{round}").unwrap();
+        fs::metadata(&path).unwrap();
+        scene.server = Some(restart.join().unwrap());
+    }
+    file.sync_all().unwrap();
+    drop(file);
+    assert_eq!(fs::read(scene.share.join("file")).unwrap(), b"before, 012");
+    unmount(&scene.target);
+    assert_eq!(scene.mount.status(), 0);
+}
+
+#[test]
+fn a_server_that_stays_away_is_an_error_where_that_was_wanted() {
+    let Some(mut scene) = Scene::new("cache=never,soft,timeo=2", &[]) else {
+        return;
+    };
+    let file = File::create_new(scene.target.join("file")).unwrap();
+    drop(scene.server.take());
+    let error = file.write_all_at(b"lost", 0).unwrap_err();
+    let expected = rustix::io::Errno::IO.raw_os_error();
+    assert_eq!(error.raw_os_error(), Some(expected), "{error}");
+    drop(file);
+    scene.mount.signal(Signal::TERM);
+    assert_eq!(scene.mount.status(), 0);
+}
+
+#[test]
+fn readiness_is_told_when_the_mount_is_usable() {
+    if let Some(why) = cannot_mount() {
+        return skip(why);
+    }
+    sluice_lab::own_mounts().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let [share, target, notify] = ["share", "mnt", "notify"].map(|it| dir.path().join(it));
+    fs::create_dir(&share).unwrap();
+    fs::create_dir(&target).unwrap();
+    fs::write(share.join("file"), "content").unwrap();
+    let manager = UnixDatagram::bind(&notify).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut command = sluice(&["mount", "--foreground", text(&share), text(&target)]);
+    command.env("NOTIFY_SOCKET", &notify);
+    let (mut mount, _) = announced(&mut command, 1);
+    let mut message = [0; 256];
+    let begin = Instant::now();
+    loop {
+        let len = manager.recv(&mut message).unwrap();
+        if message[..len].starts_with(b"READY=1") {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    assert_eq!(fs::read(target.join("file")).unwrap(), b"content");
+    mount.signal(Signal::TERM);
+    assert_eq!(mount.status(), 0);
+    let len = manager.recv(&mut message).unwrap();
+    assert!(message[..len].starts_with(b"STOPPING=1"));
+}
