@@ -79,6 +79,11 @@ fn the_client_conforms_in_linuxs_dialect() {
 }
 
 #[test]
+fn the_client_conforms_in_9p2000_u() {
+    conforms(RemotePath::over(ModelPath, Dialect::Unix), 220);
+}
+
+#[test]
 fn the_client_conforms_over_the_export_engine() {
     conforms(
         RemotePath::over(on_disk(), Dialect::Sluice),

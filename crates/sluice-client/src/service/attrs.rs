@@ -3,7 +3,8 @@
 use super::session::Inner;
 use super::turn::errno;
 use sluice_vfs::{
-    Ctx, Errno, HandleId, NodeId, ReadSink, SetAttr, Stamp, Stat, StatFs, XattrFlags, XattrName,
+    Ctx, Errno, FileType, HandleId, NodeId, ReadSink, SetAttr, SetTime, Stamp, Stat, StatFs,
+    XattrFlags, XattrName,
 };
 
 /// `V9FS_MAGIC` of linux/magic.h.
@@ -40,11 +41,28 @@ impl Inner {
         if changes.kill_suidgid {
             return Err(Errno::EOPNOTSUPP);
         }
+        self.check_changes(node, changes)?;
         self.run(ctx, |turn| {
             let held = turn.held(node, handle)?;
             turn.tree.setattr(held.number(), changes)
         })?;
         self.getattr(ctx, node, handle)
+    }
+
+    /// What no server is asked for: older dialects could not even say no.
+    fn check_changes(&self, node: NodeId, changes: &SetAttr) -> sluice_vfs::Result<()> {
+        let identity = self.nodes.identity(node).map_err(|e| errno(&e))?;
+        let is_dir = identity.file_type() == Some(FileType::Directory);
+        let is_odd = |time: Option<SetTime>| match time {
+            Some(SetTime::To(time)) => time.nsec >= 1_000_000_000,
+            Some(SetTime::Now) | None => false,
+        };
+        match changes.size {
+            Some(_) if is_dir => Err(Errno::EISDIR),
+            Some(size) if size > i64::MAX as u64 => Err(Errno::EINVAL),
+            _ if is_odd(changes.atime) || is_odd(changes.mtime) => Err(Errno::EINVAL),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn readlink(

@@ -163,7 +163,8 @@ impl Turn<'_> {
         self.inner.handles.get(node, handle)?.file(self)
     }
 
-    /// Attributes, with an owner where the server tells of none.
+    /// Attributes, with an owner and a time of change where the server tells of
+    /// none.
     pub(super) fn owned(&self, mut attr: Attr) -> Attr {
         let options = &self.inner.link.options().connect;
         if !attr.mask.contains(AttrMask::UID) {
@@ -171,6 +172,9 @@ impl Turn<'_> {
         }
         if !attr.mask.contains(AttrMask::GID) {
             attr.gid = self.tree.gid;
+        }
+        if !attr.mask.contains(AttrMask::CTIME) {
+            attr.ctime = attr.mtime;
         }
         attr
     }

@@ -33,6 +33,12 @@ pub trait Path: Send + Sync {
     /// What it offers.
     fn has(&self) -> Needs;
 
+    /// What a case is about that this path has no words for, where no
+    /// [`Needs`] tells.
+    fn lacks(&self, _case: &str) -> Option<&str> {
+        None
+    }
+
     /// Makes a tree of the kind that `needs` asks for
     /// ([`Needs::READ_ONLY_TREE`], [`Needs::SMALL_TREE`], or a plain one).
     fn fresh(&self, needs: Needs) -> Fresh;
@@ -161,6 +167,10 @@ pub fn run(path: &Arc<dyn Path>, cases: &[Case], filter: &str) -> Report {
             report
                 .not_expressible
                 .push((case.name, format!("{missing:?}")));
+            continue;
+        }
+        if let Some(what) = path.lacks(case.name) {
+            report.not_expressible.push((case.name, what.to_owned()));
             continue;
         }
         match run_case(path, *case) {
