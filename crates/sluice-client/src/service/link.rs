@@ -70,7 +70,8 @@ impl Link {
     ///
     /// # Errors
     /// `EIO` when the server has been away for too long, `EINTR` and `ETIMEDOUT`
-    /// as the context says.
+    /// as the context says; what the server says if it is there and refuses, and
+    /// `ESTALE` if another export has the place of the one that is known.
     pub(super) fn tree(
         &self,
         ctx: &Ctx<'_>,
@@ -105,9 +106,13 @@ impl Link {
                     state.not_before = None;
                     state.pause = PAUSE_MIN;
                 }
-                Err(_) => {
+                Err(ref error) => {
                     state.not_before = Some(Instant::now() + state.pause);
                     state.pause = (state.pause * 2).min(PAUSE_MAX);
+                    if let Error::Refused(_) = error {
+                        self.changed.notify_all();
+                        return Err(error.clone());
+                    }
                 }
             }
             self.changed.notify_all();

@@ -47,12 +47,21 @@ impl Inner {
         let mut page = kept.filter(|page| cookie != 0 && page.cookie == cookie);
         let mut at = cookie;
         loop {
-            let mut now = match page.take() {
-                Some(page) => page,
-                None => self.run(ctx, |turn| turn.page(&handle, at))?,
+            let next = match page.take() {
+                Some(page) => Ok(page),
+                None => self.run(ctx, |turn| turn.page(&handle, at)),
             };
-            let is_full = self.push_all(ctx, &mut now, want, node, sink)?;
-            at = now.cookie;
+            let pushed = next.and_then(|mut now| {
+                let pushed = self.push_all(ctx, &mut now, want, node, sink);
+                at = now.cookie;
+                pushed.map(|is_full| (now, is_full))
+            });
+            let (now, is_full) = match pushed {
+                Ok(pushed) => pushed,
+                // What was pushed has references; who goes on there meets it again.
+                Err(_) if at != cookie => return Ok(Stamp::NONE),
+                Err(error) => return Err(error),
+            };
             if is_full || now.is_last {
                 if !now.entries.is_empty() {
                     let mut kept = handle.page.lock().unwrap_or_else(PoisonError::into_inner);

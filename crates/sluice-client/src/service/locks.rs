@@ -180,13 +180,45 @@ impl Inner {
         let pid = self.locks.pid(key, lock.pid);
         let lock = Lock { pid, ..*lock };
         self.locks.check_room(key, &lock)?;
-        let is_had = self.run(ctx, |turn| turn.lock(&handle, key, &lock, false, |_| ()))?;
-        if is_had {
-            self.locks.note(key, &handle, &lock);
+        if self.ask(ctx, &handle, key, &lock)? {
             return Ok(LockOutcome::Done);
         }
         let wait = wait.ok_or(Errno::EAGAIN)?;
         self.start_waiting(ctx.caller, key, &handle, lock, wait)
+    }
+
+    /// Asks for a lock that is to be had at once or not at all, or gives one up.
+    fn ask(
+        &self,
+        ctx: &Ctx<'_>,
+        handle: &Arc<Handle>,
+        key: Key,
+        lock: &Lock,
+    ) -> sluice_vfs::Result<bool> {
+        loop {
+            let answer = self.run(ctx, |turn| {
+                let is_had = turn.lock(handle, key, lock, false, |_| ())?;
+                Ok(is_had.then(|| Arc::clone(turn.tree)))
+            });
+            match answer? {
+                None => return Ok(false),
+                Some(tree) if self.note_over(&tree, handle, key, lock) => return Ok(true),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A request was granted over a connection. False if that is not the one that
+    /// is used now: what was taken again over the next one did not count it in.
+    fn note_over(&self, tree: &Arc<Tree>, handle: &Arc<Handle>, key: Key, lock: &Lock) -> bool {
+        self.locks.note(key, handle, lock);
+        let now = self.link.current();
+        let is_same = now.is_some_and(|now| Arc::ptr_eq(&now, tree));
+        if !is_same {
+            let kind = LockKind::Unlock;
+            self.locks.note(key, handle, &Lock { kind, ..*lock });
+        }
+        is_same
     }
 
     /// Waits on a thread of its own: somebody has to read the answer, whenever it
@@ -245,20 +277,19 @@ impl Inner {
         loop {
             let granted = self.run(ctx, |turn| {
                 let sent = |tag| self.locks.sent(wait, turn.tree, tag);
-                turn.lock(handle, key, lock, true, sent)
+                let is_had = turn.lock(handle, key, lock, true, sent)?;
+                Ok(is_had.then(|| Arc::clone(turn.tree)))
             });
             if let Some(waiting) = self.locks.waits().get_mut(&wait) {
                 waiting.flight = None;
             }
             match granted? {
-                true => {
-                    self.locks.note(key, handle, lock);
-                    return Ok(());
-                }
+                Some(tree) if self.note_over(&tree, handle, key, lock) => return Ok(()),
+                Some(_) => {}
                 // A server that cannot park the request is asked again.
-                false if self.link.sleep(LOCK_RETRY) => return Err(Errno::EIO),
-                false if ctx.is_cancelled() => return Err(Errno::EINTR),
-                false => {}
+                None if self.link.sleep(LOCK_RETRY) => return Err(Errno::EIO),
+                None if ctx.is_cancelled() => return Err(Errno::EINTR),
+                None => {}
             }
         }
     }
@@ -307,7 +338,7 @@ impl Inner {
             range: LockRange::ALL,
             pid: self.locks.pid(key, ctx.caller.pid),
         };
-        let unlocked = self.run(ctx, |turn| turn.lock(handle, key, &lock, false, |_| ()));
+        let unlocked = self.ask(ctx, handle, key, &lock);
         self.locks.note(key, handle, &lock);
         unlocked.map(drop)
     }

@@ -206,10 +206,6 @@ fn a_server_that_never_answers_is_an_error_in_the_end() {
 /// Another export in the place of the one that is known.
 #[test]
 fn files_of_another_export_are_not_taken_for_those_that_are_known() {
-    let soft = ServiceOptions {
-        persistence: Persistence::Soft(Duration::from_millis(50)),
-        ..hard(options())
-    };
     let counter = AtomicUsize::new(0);
     let service = RemoteService::over(
         move || {
@@ -230,10 +226,10 @@ fn files_of_another_export_are_not_taken_for_those_that_are_known() {
                 dialects: vec![Dialect::Linux],
                 ..options()
             },
-            ..soft
+            ..hard(options())
         },
     );
     let at = At::of(service);
     let file = created(&at);
-    assert_eq!(at.read(&file, 0, 10), Err(Errno::EIO));
+    assert_eq!(at.read(&file, 0, 10), Err(Errno::ESTALE));
 }
