@@ -49,6 +49,9 @@ impl<P: Path> Path for RemotePath<P> {
     }
 
     fn lacks(&self, case: &str) -> Option<&str> {
+        if case == NOT_PROMPT {
+            return Some("waiting until a server has noticed the end of a connection");
+        }
         let lists = match self.dialect {
             Dialect::Unix => NOT_IN_UNIX,
             Dialect::Linux | Dialect::Sluice | Dialect::Plan9 => &[],
@@ -123,6 +126,10 @@ fn not_in(dialect: Dialect) -> Needs {
         Dialect::Unix | Dialect::Plan9 => linux_only,
     }
 }
+
+/// A session that ends gives up what it holds; what it waits for the server gives
+/// up when it notices, and until then may even grant it.
+const NOT_PROMPT: &str = "lock_wait::a_session_ends_while_it_waits";
 
 /// What 9P2000.u has no words for, though single messages do not show it, and the
 /// cases that look.
