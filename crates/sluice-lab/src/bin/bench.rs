@@ -95,7 +95,7 @@ enum What {
     /// System calls on /dev/fuse mounts: sluice mount and libfuse's examples
     Fuse,
     /// Mounts of 9P servers: system calls on sluice mount over a unix socket beside
-    /// libfuse's passthrough_hp; work in guests over TCP beside v9fs
+    /// libfuse's passthrough_hp
     Mount,
     /// Work in user-mode Linux guests: sluice serve, virtiofsd and a server
     /// that answers from memory
@@ -226,7 +226,6 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     for (what, protocol) in [
         (What::Guest, Protocol::VirtioFs),
         (What::V9fs, Protocol::P9),
-        (What::Mount, Protocol::Mount),
     ] {
         if cli.wants(&what) {
             let extent = cli.guest_extent();

@@ -25,8 +25,6 @@ pub enum Protocol {
     VirtioFs,
     /// 9P over TCP, by Linux's v9fs.
     P9,
-    /// 9P over TCP, by `sluice mount`.
-    Mount,
 }
 
 impl Protocol {
@@ -35,7 +33,6 @@ impl Protocol {
         match self {
             Protocol::VirtioFs => "guest",
             Protocol::P9 => "v9fs over TCP",
-            Protocol::Mount => "sluice mount over TCP",
         }
     }
 
@@ -43,7 +40,6 @@ impl Protocol {
         match self {
             Protocol::VirtioFs => VIRTIO_FS,
             Protocol::P9 => P9,
-            Protocol::Mount => MOUNT,
         }
     }
 }
@@ -219,29 +215,3 @@ const P9: &[Group] = &[
         long: cells::BUILDS,
     },
 ];
-
-const fn by_sluice(label: &'static str, role: Role) -> Contender {
-    contender(label, role, Program::SluiceMount("cache=none"))
-}
-
-const MOUNT: &[Group] = &[Group {
-    title: "cache=none",
-    notes: &[
-        "both clients in a guest, of the same sluice serve --9p; sluice mount is a process of \
-         the guest's, to which each request of its kernel goes through /dev/fuse",
-    ],
-    contenders: &[
-        by_sluice("sluice mount", Role::Subject),
-        by_sluice("sluice mount again", Role::Control),
-        on_9p(
-            "v9fs",
-            Role::Peer,
-            P9Program::Sluice(Poll::Off),
-            "cache=none",
-        ),
-    ],
-    memory_mib: P9_MEMORY_MIB,
-    short: cells::UNCACHED,
-    quick: cells::UNCACHED,
-    long: &[],
-}];

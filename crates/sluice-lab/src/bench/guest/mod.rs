@@ -74,10 +74,7 @@ pub fn run(
     };
     let system = builds.then_some(programs.lab.as_path());
     let fixture = Rc::new(GuestFixture::make(parent, CONTENDERS_MAX, system)?);
-    for (program, tool) in [(&programs.bench, "bench"), (&programs.sluice, "sluice")] {
-        let tool = fixture.beside("tools").join(tool);
-        fs::copy(program, tool).context("the guest's tools")?;
-    }
+    fs::copy(&programs.bench, fixture.beside("tools/bench")).context("the guest's tools")?;
     let is_wanted = |group: &Group| {
         extent.short.of(extent.short_cells(group)).next().is_some()
             || extent.long.of(extent.long_cells(group)).next().is_some()

@@ -36,8 +36,6 @@ pub(super) enum Program {
     VirtioFs(VirtioFsProgram, Trust),
     /// Over 9P on TCP, mounted with these options.
     P9(P9Program, &'static str),
-    /// `sluice serve` over 9P on TCP, mounted by `sluice mount` with these options.
-    SluiceMount(&'static str),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -126,17 +124,6 @@ impl Program {
                 serve_virtio_fs(command, socket, log)
             }
             Program::P9(program, options) => serve_9p(program, options, programs, share, log),
-            Program::SluiceMount(options) => {
-                let served = serve_9p(P9Program::Sluice(Poll::Off), options, programs, share, log)?;
-                let filesystem = ShareMount::SLUICE.to_owned();
-                Ok(Served {
-                    mount: ShareMount {
-                        filesystem,
-                        ..served.mount
-                    },
-                    ..served
-                })
-            }
         }
     }
 }

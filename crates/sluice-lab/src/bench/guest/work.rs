@@ -33,15 +33,6 @@ pub struct ShareMount {
     pub options: String,
 }
 
-impl ShareMount {
-    /// Of a mount by `sluice mount`.
-    pub(super) const SLUICE: &str = "fuse.sluice";
-
-    fn is_by_sluice(&self) -> bool {
-        self.filesystem == ShareMount::SLUICE
-    }
-}
-
 /// The share as the guest sees it.
 pub(super) struct Place {
     mount: ShareMount,
@@ -259,9 +250,6 @@ impl Place {
     /// So that the guest knows nothing about the share.
     fn remount(&self) -> Result<(), BenchError> {
         unmount(&self.root, UnmountFlags::empty()).context("unmounting the share")?;
-        if self.mount.is_by_sluice() {
-            return self.mount_by_sluice();
-        }
         let ShareMount {
             source,
             filesystem,
@@ -271,20 +259,6 @@ impl Place {
         let flags = MountFlags::empty();
         mount(source, &self.root, filesystem, flags, options.as_c_str())
             .context("mounting the share")
-    }
-
-    /// The guest's init has mounted the share with a file system of the kernel's.
-    pub(super) fn take_over(&self) -> Result<(), BenchError> {
-        match self.mount.is_by_sluice() {
-            true => self.remount(),
-            false => Ok(()),
-        }
-    }
-
-    fn mount_by_sluice(&self) -> Result<(), BenchError> {
-        let mut command = Command::new(std::env::current_exe()?.with_file_name("sluice"));
-        command.args(["mount", &self.mount.source]).arg(&self.root);
-        fixture::succeed(command.args(["-o", &self.mount.options]))
     }
 
     fn empty_own(&self) -> Result<(), BenchError> {
