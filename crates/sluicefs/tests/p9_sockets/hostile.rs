@@ -153,8 +153,8 @@ fn tags_and_fids_that_are_in_use_are_not_given_again() {
     peer.create(1, b"file").unwrap();
     assert_eq!(peer.walk(0, 1, &[]), Err(9), "EBADF");
     assert!(peer.attach(0, 0, b"").is_err());
-    // Two of one tag come together: the second while the first is under way, or
-    // after it was answered. Either is well, and then the server goes on.
+    // Two of one tag come together. The second comes after the first was answered,
+    // or while it is under way: then the connection ends, maybe before the answer.
     let read = Request::Read {
         fid: 1,
         offset: 0,
@@ -162,7 +162,9 @@ fn tags_and_fids_that_are_in_use_are_not_given_again() {
     };
     let twice = crate::peer::encoded(3, &read, Dialect::Linux).repeat(2);
     peer.socket.write_all(&twice).unwrap();
-    assert_eq!(peer.receive().tag(), 3);
+    if let Some(answer) = peer.receive_unless_closed() {
+        assert_eq!(answer.tag(), 3);
+    }
     drop(peer);
 
     let mut peer = server.stranger();

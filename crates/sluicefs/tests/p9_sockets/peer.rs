@@ -174,15 +174,28 @@ impl Peer {
     }
 
     pub(crate) fn receive(&mut self) -> Answer {
+        self.try_receive().unwrap()
+    }
+
+    /// The same, unless the server has closed the connection.
+    pub(crate) fn receive_unless_closed(&mut self) -> Option<Answer> {
+        use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
+        match self.try_receive() {
+            Err(error) if matches!(error.kind(), UnexpectedEof | ConnectionReset) => None,
+            received => Some(received.unwrap()),
+        }
+    }
+
+    fn try_receive(&mut self) -> std::io::Result<Answer> {
         let mut size = [0; 4];
-        self.socket.read_exact(&mut size).unwrap();
+        self.socket.read_exact(&mut size)?;
         let mut message = size.to_vec();
         message.resize(u32::from_le_bytes(size) as usize, 0);
-        self.socket.read_exact(&mut message[4..]).unwrap();
-        Answer {
+        self.socket.read_exact(&mut message[4..])?;
+        Ok(Answer {
             message,
             dialect: self.dialect,
-        }
+        })
     }
 
     /// Waits until the server closes the connection.
