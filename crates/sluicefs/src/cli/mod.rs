@@ -77,17 +77,18 @@ enum Command {
 
 /// Parses the command line, does what it says, and reports what went wrong.
 pub fn main() -> ExitCode {
-    if std::env::args_os()
-        .next()
-        .is_some_and(|program| legacy::is_virtiofsd(&program))
-    {
+    let program = std::env::args_os().next().unwrap_or_default();
+    if legacy::is_virtiofsd(&program) {
         logging::set_own_name("virtiofsd");
     }
     let words = match legacy::spelled_out(std::env::args_os()) {
         Ok(words) => words,
         Err(why) => {
-            let is_virtiofsd = logging::own_name() == "virtiofsd";
-            let help = usage::help_command(Some(if is_virtiofsd { "virtiofsd" } else { "mount" }));
+            let command = match mount_helper::is_called(&program) {
+                true => "mount",
+                false => "virtiofsd",
+            };
+            let help = usage::help_command(Some(command));
             logging::say(format_args!("{why}; see '{help}'"));
             return ExitCode::from(2);
         }
