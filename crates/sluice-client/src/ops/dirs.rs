@@ -31,8 +31,8 @@ impl Entry {
 
 impl Tree {
     /// Entries from `cookie` on and where to go on; none at the end. The dialect
-    /// decides whether `.` and `..` are among them. In 9P2000 and 9P2000.u a listing can only go on where it stood,
-    /// or begin again.
+    /// decides whether `.` and `..` are among them. In 9P2000 and 9P2000.u a listing
+    /// can only go on where it stood, or begin again.
     pub(crate) fn list(&self, dir: &OpenFid, cookie: u64) -> Result<(Vec<Entry>, Option<u64>)> {
         let (fid, offset) = (dir.fid, cookie);
         let len = PAGE_LEN.min(dir.chunk);

@@ -93,29 +93,15 @@ impl Tree {
             Ok(answers) => answers,
             Err(lost) => return Some(Err(lost)),
         };
-        let is_unknown = |error: &Error| matches!(error, Error::TimedOut(_));
-        let kept = match &walked {
-            Ok(_) => Some(newfid),
-            Err(error) => {
-                if !is_unknown(error) {
-                    self.connection.give_back_fid(newfid);
-                }
-                None
-            }
-        };
+        if let Err(error) = &walked {
+            self.connection.give_back_unmade_fid(newfid, error);
+        }
+        let kept = walked.is_ok().then_some(newfid);
         match created {
             Ok(answer) => Some(self.opened(fid, &answer).map(|opened| (opened, kept))),
             Err(error) => {
-                if !is_unknown(&error) {
-                    self.connection.give_back_fid(fid);
-                }
-                match error.errno() {
-                    Errno::EOPNOTSUPP | Errno::ENOSYS => {
-                        self.is_fused.store(false, Ordering::Relaxed);
-                        None
-                    }
-                    _ => Some(Err(error)),
-                }
+                self.connection.give_back_unmade_fid(fid, &error);
+                (!self.is_at_a_loss(&error)).then_some(Err(error))
             }
         }
     }
@@ -164,21 +150,29 @@ impl Tree {
             Ok(answer) => return Some(Ok((newfid, answer))),
             Err(error) => error,
         };
-        if keeps && !matches!(error, Error::TimedOut(_)) {
-            self.connection.give_back_fid(newfid);
+        if keeps {
+            self.connection.give_back_unmade_fid(newfid, &error);
+        }
+        if self.is_at_a_loss(&error) {
+            return None;
         }
         match error.errno() {
-            // It took the version for its own, and does not know what that means.
-            Errno::EOPNOTSUPP | Errno::ENOSYS => {
-                self.is_fused.store(false, Ordering::Relaxed);
-                None
-            }
             Errno::ELOOP | Errno::ENOTDIR => Some(Err(Stopped {
                 link_at: self.link_on_the_way(fid, list),
                 error,
             })),
             _ => Some(Err(error.into())),
         }
+    }
+
+    /// Whether the server took the version for its own, and does not know what that
+    /// means: it is not asked again.
+    fn is_at_a_loss(&self, error: &Error) -> bool {
+        let is_unknown = matches!(error.errno(), Errno::EOPNOTSUPP | Errno::ENOSYS);
+        if is_unknown {
+            self.is_fused.store(false, Ordering::Relaxed);
+        }
+        is_unknown
     }
 
     /// Which of the names is a symlink, if one is: an error does not say.

@@ -149,9 +149,7 @@ fn attach_user(
     match attached.and_then(|answer| qid_of(&answer)) {
         Ok(_) => Ok(fid),
         Err(error) => {
-            if !matches!(error, Error::TimedOut(_)) {
-                connection.give_back_fid(fid);
-            }
+            connection.give_back_unmade_fid(fid, &error);
             Err(error)
         }
     }
