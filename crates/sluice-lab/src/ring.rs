@@ -27,7 +27,7 @@ pub(crate) struct Queues {
 }
 
 /// Why there is no device.
-pub(crate) type NoDevice = Box<dyn std::error::Error>;
+type NoDevice = Box<dyn std::error::Error>;
 
 /// What a driver talks to; it ends when this is dropped.
 enum Device {
@@ -36,7 +36,7 @@ enum Device {
 }
 
 /// A device, its driver, and the thread that works the rings.
-pub(crate) struct RingPeer {
+pub struct RingPeer {
     jobs: Option<Sender<Job>>,
     wake: Arc<OwnedFd>,
     worker: Option<JoinHandle<()>>,
@@ -48,7 +48,7 @@ pub(crate) struct RingPeer {
 
 impl RingPeer {
     /// A device in this process.
-    pub(crate) fn here(
+    fn here(
         service: Arc<dyn FileService>,
         options: impl Into<DeviceOptions>,
         queues: Queues,
@@ -61,7 +61,11 @@ impl RingPeer {
     }
 
     /// A device of a process of its own.
-    pub(crate) fn of_process(daemon: &Daemon, queues: Queues) -> Result<RingPeer, NoDevice> {
+    pub(crate) fn of_process(daemon: &Daemon, queues: Queues) -> RingPeer {
+        RingPeer::start_process(daemon, queues).unwrap_or_else(|error| panic!("no device: {error}"))
+    }
+
+    fn start_process(daemon: &Daemon, queues: Queues) -> Result<RingPeer, NoDevice> {
         let dir = tempfile::tempdir()?;
         let socket = dir.path().join("socket");
         let device = Device::Process(daemon.start(&socket)?);
@@ -111,7 +115,7 @@ impl RingPeer {
     }
 
     /// The same, and waits until it was served.
-    pub(crate) fn exchange(&self, request: Request) -> Option<Vec<u8>> {
+    pub(crate) fn roundtrip(&self, request: Request) -> Option<Vec<u8>> {
         let (sender, receiver) = channel();
         let done: Done = Box::new(move |reply| {
             // Whoever asked may have given up.
@@ -158,6 +162,26 @@ impl Request {
 pub(crate) struct Job {
     pub(crate) request: Request,
     pub(crate) done: Done,
+}
+
+/// Devices in this process over a service, each on a socket of its own with one
+/// driver. `Options` are those of the protocol's server.
+pub(crate) struct RingConnector<Options> {
+    service: Arc<dyn FileService>,
+    options: Options,
+}
+
+impl<Options: Copy + Into<DeviceOptions>> RingConnector<Options> {
+    /// Devices over `service`.
+    pub(crate) fn new(service: Arc<dyn FileService>, options: Options) -> Self {
+        RingConnector { service, options }
+    }
+
+    /// A device and its driver.
+    pub(crate) fn start(&self, queues: Queues) -> RingPeer {
+        RingPeer::here(Arc::clone(&self.service), self.options, queues)
+            .unwrap_or_else(|error| panic!("no device: {error}"))
+    }
 }
 
 /// Puts requests on the rings and takes completions off, until the ring is

@@ -4,17 +4,18 @@ use super::translate;
 use super::transport::{FuseTransport, Message};
 use crate::waits::Waits;
 use sluice_proto::fuse::wire::{
-    BatchForgetIn, Counted, Dialect, EntryOut, ForgetIn, ForgetOne, GetattrIn, InitFlags, InitIn,
-    InitOut, InterruptIn, LkIn, MAJOR, MINOR, Opcode, Operation, PREFIX_MAX, Reply, RequestHead,
-    decode_reply, encode_request,
+    BatchForgetIn, Counted, Dialect, EntryOut, ForgetIn, ForgetOne, GetattrIn, GetxattrIn,
+    GetxattrOut, InitFlags, InitIn, InitOut, InterruptIn, LkIn, MAJOR, MINOR, Opcode, Operation,
+    PREFIX_MAX, Reply, RequestHead, decode_reply, encode_request,
 };
 use sluice_vfs::{
-    Caller, Ctx, Entry, EventSink, Features, HandleId, LockOutcome, NodeId, Result, Stamp, Stat,
-    WaitId,
+    Caller, Created, Ctx, Entry, EventSink, Features, HandleId, LockOutcome, NodeId, ReadSink,
+    Result, Stamp, Stat, WaitId,
 };
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use zerocopy::FromBytes;
 
 /// A mounted FUSE connection.
 pub struct FuseClient<T: FuseTransport> {
@@ -36,6 +37,39 @@ impl Answer {
     /// Decodes it.
     pub(super) fn get(&self) -> Reply<'_> {
         decode(self.opcode, &self.message).expect("errors were sorted out before")
+    }
+
+    /// Attributes.
+    pub(super) fn stat(&self) -> Stat {
+        let attr = match self.get() {
+            Reply::Getattr { attr } | Reply::Setattr { attr } => translate::attr(&attr.attr),
+            Reply::Statx { stat } => translate::statx(&stat),
+            other => panic!("{other:?} has no attributes"),
+        };
+        Stat {
+            attr,
+            stamp: Stamp::NONE,
+        }
+    }
+
+    /// Content of any kind.
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self.get() {
+            Reply::Readlink { target: bytes }
+            | Reply::Read { data: bytes }
+            | Reply::Getxattr { value: bytes }
+            | Reply::Listxattr { names: bytes } => bytes.0,
+            other => panic!("{other:?} has no bytes"),
+        }
+    }
+
+    /// How many bytes were taken.
+    pub(super) fn count(&self) -> usize {
+        match self.get() {
+            Reply::Write { written } | Reply::CopyFileRange { written } => written.size as usize,
+            Reply::CopyFileRange64 { copied } => copied.bytes_copied as usize,
+            other => panic!("{other:?} counts nothing"),
+        }
     }
 }
 
@@ -122,6 +156,53 @@ impl<T: FuseTransport> FuseClient<T> {
         more: usize,
     ) -> Result<Answer> {
         self.call_with_payload(ctx, node, operation, &[], more)
+    }
+
+    /// CREATE and TMPFILE.
+    pub(super) fn make(
+        &self,
+        ctx: &Ctx<'_>,
+        parent: NodeId,
+        operation: &Operation<'_>,
+    ) -> Result<Created> {
+        let reply = self.call(ctx, parent, operation)?;
+        let (entry, open) = match reply.get() {
+            Reply::Create { entry, open } | Reply::Tmpfile { entry, open } => (entry, open),
+            other => panic!("{other:?} answers CREATE"),
+        };
+        Ok(Created {
+            entry: translate::entry(&entry),
+            opened: translate::opened(&open),
+            is_new: false,
+        })
+    }
+
+    /// GETXATTR and LISTXATTR: a value, or with no room at all its length.
+    pub(super) fn sized<'a>(
+        &self,
+        ctx: &Ctx<'_>,
+        node: NodeId,
+        sink: Option<&mut dyn ReadSink>,
+        operation: impl FnOnce(GetxattrIn) -> Operation<'a>,
+    ) -> Result<usize> {
+        let size = sink.as_ref().map_or(0, |sink| sink.remaining());
+        let operation = operation(GetxattrIn {
+            size: size as u32,
+            padding: 0,
+        });
+        let room = size.max(size_of::<GetxattrOut>());
+        let reply = self.call_with_room(ctx, node, &operation, room)?;
+        let bytes = reply.bytes();
+        match sink {
+            Some(sink) if size > 0 => {
+                sink.put(bytes)?;
+                Ok(bytes.len())
+            }
+            _ => {
+                let out = GetxattrOut::read_from_bytes(bytes).expect("a length was asked for");
+                Ok(out.size as usize)
+            }
+        }
     }
 
     /// Runs a request that brings a payload.

@@ -7,12 +7,14 @@
 //! | `ring` | a virtqueue of a virtio-fs device |
 //! | `client` | INIT and DESTROY, one request at a time |
 //! | `session` | operations to requests, replies to results |
+//! | `arguments` | what requests are made of |
 //! | `translate` | neutral words to wire words and back |
 //! | `listing` | READDIR and READDIRPLUS |
 //!
 //! A reply that breaks the protocol is the server's fault, and panics: what
 //! uses this client are tests.
 
+mod arguments;
 mod client;
 mod listing;
 mod ring;
@@ -21,7 +23,7 @@ mod translate;
 mod transport;
 
 pub use client::FuseClient;
-pub use ring::{DaemonConnector, RingConnector};
+pub use ring::DaemonConnector;
 pub use transport::{Connector, Done, FuseTransport, InProcessConnector, Message};
 
 use sluice_vfs::{AttachOptions, Attached, FileService, Result};

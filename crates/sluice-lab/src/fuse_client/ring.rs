@@ -2,43 +2,25 @@
 
 use super::transport::{Connector, Done, FuseTransport, Message};
 use crate::daemon::Daemon;
-use crate::ring::{Job, NoDevice, Queues, Request, RingPeer};
+use crate::ring::{Job, Queues, Request, RingConnector, RingPeer};
 use sluice_proto::fuse::serve::ServeOptions;
 use sluice_proto::fuse::wire::{
     Dialect, GetattrIn, Operation, OutHeader, ROOT_ID, Reply, RequestHead, encode_request,
 };
-use sluice_vfs::{AttachOptions, FileService, Result};
+use sluice_vfs::{AttachOptions, Result};
 use std::path::PathBuf;
-use std::sync::Arc;
 
 const QUEUES: Queues = Queues {
     urgent: Some(0),
     requests: 1,
 };
 
-/// Devices over a service, each on a socket of its own with one driver.
-pub struct RingConnector {
-    service: Arc<dyn FileService>,
-    options: ServeOptions,
-}
-
-impl RingConnector {
-    /// Devices over `service`.
-    pub fn new(service: Arc<dyn FileService>, options: ServeOptions) -> Self {
-        RingConnector { service, options }
-    }
-}
-
-impl Connector for RingConnector {
-    type Transport = Ring;
+impl Connector for RingConnector<ServeOptions> {
+    type Transport = RingPeer;
 
     /// Peer, limits and events are the device's own affair.
-    fn connect(&self, _: AttachOptions<'_>) -> Result<Ring> {
-        Ok(Ring::over(RingPeer::here(
-            Arc::clone(&self.service),
-            self.options,
-            QUEUES,
-        )))
+    fn connect(&self, _: AttachOptions<'_>) -> Result<RingPeer> {
+        Ok(self.start(QUEUES))
     }
 }
 
@@ -58,33 +40,24 @@ impl DaemonConnector {
 }
 
 impl Connector for DaemonConnector {
-    type Transport = Ring;
+    type Transport = RingPeer;
 
     /// Peer and limits are the device's own affair.
-    fn connect(&self, _: AttachOptions<'_>) -> Result<Ring> {
-        Ok(Ring::over(RingPeer::of_process(&self.0, QUEUES)))
+    fn connect(&self, _: AttachOptions<'_>) -> Result<RingPeer> {
+        Ok(RingPeer::of_process(&self.0, QUEUES))
     }
 }
 
-/// A device and its driver.
-pub struct Ring(RingPeer);
-
-impl Ring {
-    fn over(peer: std::result::Result<RingPeer, NoDevice>) -> Self {
-        Ring(peer.unwrap_or_else(|error| panic!("no device: {error}")))
-    }
-}
-
-impl FuseTransport for Ring {
+impl FuseTransport for RingPeer {
     fn exchange(&self, message: Message<'_>) -> Option<Vec<u8>> {
-        self.0.exchange(request(&message))
+        self.roundtrip(request(&message))
     }
 
     /// The queue's requests are taken up in order: when one that came later
     /// was answered, this one was answered too, put aside, or is slow.
     fn exchange_later(&self, message: Message<'_>, done: Done) {
         let request = request(&message);
-        self.0.send(Job { request, done });
+        self.send(Job { request, done });
         let operation = Operation::Getattr {
             args: GetattrIn::default(),
         };

@@ -1,31 +1,23 @@
 //! Operations to requests, replies to results.
 
+use super::arguments;
 use super::client::FuseClient;
 use super::translate;
 use super::transport::FuseTransport;
 use sluice_proto::fuse::wire::{
-    AccessIn, CBytes, CopyFileRangeIn, CreateIn, Extensions, FallocateIn, FattrValid, FlushIn,
-    FsyncFlags, FsyncIn, GetattrFlags, GetattrIn, GetxattrIn, GetxattrOut, Groups, IoctlFlags,
-    IoctlIn, Label, LinkIn, LkFlags, LkIn, LseekIn, MkdirIn, MknodIn, OpenIn, OpenInFlags,
-    Operation, Payload, ReadFlags, ReadIn, ReleaseFlags, ReleaseIn, Rename2In, RenameIn, Reply,
-    Rest, SetxattrFlags, SetxattrIn, StatxIn, SyncfsIn, WriteFlags, WriteIn,
+    AccessIn, CBytes, FallocateIn, FattrValid, FlushIn, FsyncFlags, FsyncIn, IoctlFlags, IoctlIn,
+    LinkIn, LseekIn, MkdirIn, MknodIn, OpenIn, Operation, Payload, ReadFlags, ReadIn, ReleaseFlags,
+    ReleaseIn, Rename2In, RenameIn, Reply, Rest, SetxattrFlags, SetxattrIn, SyncfsIn, WriteFlags,
+    WriteIn,
 };
 use sluice_vfs::{
     Access, AttrMask, Backing, BackingId, CopyRange, CreateArgs, Created, Ctx, Device, DirSink,
     DirWant, Entry, Errno, FallocateMode, FileIoctl, FileIoctlReply, FileType, HandleId, Lock,
-    LockOutcome, LockStyle, Lookup, Name, NewNode, NodeId, OpenFlags, Opened, ReadSink, Release,
-    RenameFlags, Renamed, Result, SYMLINK_TARGET_MAX, Session, SetAttr, Stamp, Stat, StatFs,
-    WaitId, Whence, WriteArgs, WriteSource, Written, XattrFlags, XattrName,
+    LockOutcome, Lookup, Name, NewNode, NodeId, OpenFlags, Opened, ReadSink, Release, RenameFlags,
+    Renamed, Result, SYMLINK_TARGET_MAX, Session, SetAttr, Stamp, Stat, StatFs, WaitId, Whence,
+    WriteArgs, WriteSource, Written, XattrFlags, XattrName,
 };
 use std::ops::Range;
-use zerocopy::FromBytes;
-
-/// What requests name as their handle when there is none: a number that no
-/// server gives out.
-const NO_HANDLE: u64 = u64::MAX;
-
-/// From how many bytes on a copy is asked for in the form that counts in 64 bits.
-const COPY_64_FROM: u64 = 1 << 16;
 
 impl<T: FuseTransport> Session for FuseClient<T> {
     fn lookup(&self, ctx: &Ctx<'_>, parent: NodeId, name: Name<'_>) -> Result<Lookup> {
@@ -63,29 +55,9 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         handle: Option<HandleId>,
         mask: AttrMask,
     ) -> Result<Stat> {
-        let mut getattr_flags = GetattrFlags::empty();
-        getattr_flags.set(GetattrFlags::FH, handle.is_some());
-        let fh = fh(handle);
-        let operation = if AttrMask::BASIC.contains(mask) {
-            Operation::Getattr {
-                args: GetattrIn {
-                    getattr_flags,
-                    fh,
-                    ..GetattrIn::default()
-                },
-            }
-        } else {
-            Operation::Statx {
-                args: StatxIn {
-                    getattr_flags,
-                    fh,
-                    sx_mask: mask.bits(),
-                    ..StatxIn::default()
-                },
-            }
-        };
+        let operation = arguments::getattr(handle, mask);
         let reply = self.call(ctx, node, &operation)?;
-        Ok(stat(reply.get()))
+        Ok(reply.stat())
     }
 
     fn setattr(
@@ -97,10 +69,10 @@ impl<T: FuseTransport> Session for FuseClient<T> {
     ) -> Result<Stat> {
         let mut args = translate::setattr(changes);
         args.lock_owner = ctx.lock_owner.0;
-        args.fh = fh(handle);
+        args.fh = arguments::fh(handle);
         args.valid.set(FattrValid::FH, handle.is_some());
         let reply = self.call(ctx, node, &Operation::Setattr { args })?;
-        Ok(stat(reply.get()))
+        Ok(reply.stat())
     }
 
     fn access(&self, ctx: &Ctx<'_>, node: NodeId, access: Access) -> Result<()> {
@@ -114,7 +86,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
     fn readlink(&self, ctx: &Ctx<'_>, node: NodeId, sink: &mut dyn ReadSink) -> Result<Stamp> {
         let operation = Operation::Readlink {};
         let reply = self.call_with_room(ctx, node, &operation, SYMLINK_TARGET_MAX)?;
-        sink.put(rest(reply.get()))?;
+        sink.put(reply.bytes())?;
         Ok(Stamp::NONE)
     }
 
@@ -190,7 +162,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
                 umask: new.umask,
             },
             name: CBytes(name.as_bytes()),
-            extensions: extensions(ctx, new),
+            extensions: arguments::extensions(ctx, new),
         };
         self.call_for_entry(ctx, parent, &operation)
     }
@@ -212,7 +184,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
                 padding: 0,
             },
             name: CBytes(name.as_bytes()),
-            extensions: extensions(ctx, new),
+            extensions: arguments::extensions(ctx, new),
         };
         self.call_for_entry(ctx, parent, &operation)
     }
@@ -228,7 +200,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         let operation = Operation::Symlink {
             name: CBytes(name.as_bytes()),
             target: CBytes(target),
-            extensions: extensions(ctx, new),
+            extensions: arguments::extensions(ctx, new),
         };
         self.call_for_entry(ctx, parent, &operation)
     }
@@ -287,7 +259,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
     fn open(&self, ctx: &Ctx<'_>, node: NodeId, flags: OpenFlags) -> Result<Opened> {
         let args = OpenIn {
             flags: translate::open_flags(flags),
-            open_flags: open_in_flags(flags),
+            open_flags: arguments::open_in_flags(flags),
         };
         let is_dir = flags.contains(OpenFlags::DIRECTORY);
         let operation = match is_dir {
@@ -314,9 +286,9 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         args: &CreateArgs<'_>,
     ) -> Result<Created> {
         let operation = Operation::Create {
-            args: create_in(args),
+            args: arguments::create_in(args),
             name: CBytes(name.as_bytes()),
-            extensions: extensions(ctx, &args.new),
+            extensions: arguments::extensions(ctx, &args.new),
         };
         self.make(ctx, parent, &operation)
     }
@@ -334,9 +306,9 @@ impl<T: FuseTransport> Session for FuseClient<T> {
 
     fn tmpfile(&self, ctx: &Ctx<'_>, parent: NodeId, args: &CreateArgs<'_>) -> Result<Created> {
         let operation = Operation::Tmpfile {
-            args: create_in(args),
+            args: arguments::create_in(args),
             name: CBytes(b"/"),
-            extensions: extensions(ctx, &args.new),
+            extensions: arguments::extensions(ctx, &args.new),
         };
         self.make(ctx, parent, &operation)
     }
@@ -380,7 +352,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         loop {
             let size = (len - done).min(self.payload_max());
             let args = ReadIn {
-                fh: fh(handle),
+                fh: arguments::fh(handle),
                 offset: offset.wrapping_add(done as u64),
                 size: size as u32,
                 read_flags: ReadFlags::LOCKOWNER,
@@ -388,7 +360,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
                 ..ReadIn::default()
             };
             let reply = self.call_with_room(ctx, node, &Operation::Read { args }, size)?;
-            let bytes = rest(reply.get());
+            let bytes = reply.bytes();
             sink.put(bytes)?;
             done += bytes.len();
             if bytes.len() < size || done == len {
@@ -414,7 +386,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
             write_flags.set(WriteFlags::CACHE, args.is_writeback);
             let operation = Operation::Write {
                 args: WriteIn {
-                    fh: fh(handle),
+                    fh: arguments::fh(handle),
                     offset: args.offset.wrapping_add(len as u64),
                     size: bytes.len() as u32,
                     write_flags,
@@ -424,7 +396,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
                 data: Payload { len: bytes.len() },
             };
             let written = match self.call_with_payload(ctx, node, &operation, &bytes, 0) {
-                Ok(reply) => written(reply.get()),
+                Ok(reply) => reply.count(),
                 Err(error) if len == 0 => return Err(error),
                 Err(_) => 0,
             };
@@ -445,7 +417,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         want: DirWant,
         sink: &mut dyn DirSink,
     ) -> Result<Stamp> {
-        self.list(ctx, node, fh(handle), cookie, want, sink)?;
+        self.list(ctx, node, arguments::fh(handle), cookie, want, sink)?;
         Ok(Stamp::NONE)
     }
 
@@ -459,7 +431,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         let mut fsync_flags = FsyncFlags::empty();
         fsync_flags.set(FsyncFlags::FDATASYNC, data_only);
         let args = FsyncIn {
-            fh: fh(handle),
+            fh: arguments::fh(handle),
             fsync_flags,
             padding: 0,
         };
@@ -484,7 +456,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         range: Range<u64>,
     ) -> Result<Stamp> {
         let args = FallocateIn {
-            fh: fh(handle),
+            fh: arguments::fh(handle),
             offset: range.start,
             length: range.end.wrapping_sub(range.start),
             mode: mode.bits(),
@@ -503,7 +475,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         whence: Whence,
     ) -> Result<u64> {
         let args = LseekIn {
-            fh: fh(handle),
+            fh: arguments::fh(handle),
             offset,
             whence: translate::whence(whence),
             padding: 0,
@@ -516,23 +488,10 @@ impl<T: FuseTransport> Session for FuseClient<T> {
     }
 
     fn copy_range(&self, ctx: &Ctx<'_>, copy: &CopyRange) -> Result<Written> {
-        let args = CopyFileRangeIn {
-            fh_in: copy.from.handle.0,
-            off_in: copy.from.offset,
-            nodeid_out: copy.to.node.0,
-            fh_out: copy.to.handle.0,
-            off_out: copy.to.offset,
-            len: copy.len,
-            flags: 0,
-        };
-        let operation = if copy.len < COPY_64_FROM {
-            Operation::CopyFileRange { args }
-        } else {
-            Operation::CopyFileRange64 { args }
-        };
+        let operation = arguments::copy_range(copy);
         let reply = self.call(ctx, copy.from.node, &operation)?;
         Ok(Written {
-            len: written(reply.get()),
+            len: reply.count(),
             stamp: Stamp::NONE,
         })
     }
@@ -550,7 +509,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         flags.set(IoctlFlags::DIR, is_dir);
         let operation = Operation::Ioctl {
             args: IoctlIn {
-                fh: fh(handle),
+                fh: arguments::fh(handle),
                 flags,
                 cmd,
                 arg: 0,
@@ -576,7 +535,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         handle: HandleId,
         lock: &Lock,
     ) -> Result<Option<Lock>> {
-        let args = lk_in(ctx, handle, lock);
+        let args = arguments::lk_in(ctx, handle, lock);
         let reply = self.call(ctx, node, &Operation::Getlk { args })?;
         match reply.get() {
             Reply::Getlk { lock: held } => Ok(translate::held_lock(&held.lk, lock.style)),
@@ -592,7 +551,7 @@ impl<T: FuseTransport> Session for FuseClient<T> {
         lock: &Lock,
         wait: Option<WaitId>,
     ) -> Result<LockOutcome> {
-        let args = lk_in(ctx, handle, lock);
+        let args = arguments::lk_in(ctx, handle, lock);
         if let Some(wait) = wait {
             return self.lock_or_wait(ctx, node, args, wait);
         }
@@ -617,121 +576,4 @@ impl<T: FuseTransport> Session for FuseClient<T> {
     }
 
     fn release_backing(&self, _: BackingId) {}
-}
-
-impl<T: FuseTransport> FuseClient<T> {
-    /// CREATE and TMPFILE.
-    fn make(&self, ctx: &Ctx<'_>, parent: NodeId, operation: &Operation<'_>) -> Result<Created> {
-        let reply = self.call(ctx, parent, operation)?;
-        let (entry, open) = match reply.get() {
-            Reply::Create { entry, open } | Reply::Tmpfile { entry, open } => (entry, open),
-            other => panic!("{other:?} answers CREATE"),
-        };
-        Ok(Created {
-            entry: translate::entry(&entry),
-            opened: translate::opened(&open),
-            is_new: false,
-        })
-    }
-
-    /// GETXATTR and LISTXATTR: a value, or with no room at all its length.
-    fn sized<'a>(
-        &self,
-        ctx: &Ctx<'_>,
-        node: NodeId,
-        sink: Option<&mut dyn ReadSink>,
-        operation: impl FnOnce(GetxattrIn) -> Operation<'a>,
-    ) -> Result<usize> {
-        let size = sink.as_ref().map_or(0, |sink| sink.remaining());
-        let operation = operation(GetxattrIn {
-            size: size as u32,
-            padding: 0,
-        });
-        let room = size.max(size_of::<GetxattrOut>());
-        let reply = self.call_with_room(ctx, node, &operation, room)?;
-        let bytes = rest(reply.get());
-        match sink {
-            Some(sink) if size > 0 => {
-                sink.put(bytes)?;
-                Ok(bytes.len())
-            }
-            _ => {
-                let out = GetxattrOut::read_from_bytes(bytes).expect("a length was asked for");
-                Ok(out.size as usize)
-            }
-        }
-    }
-}
-
-fn fh(handle: Option<HandleId>) -> u64 {
-    handle.map_or(NO_HANDLE, |handle| handle.0)
-}
-
-fn stat(reply: Reply<'_>) -> Stat {
-    let attr = match reply {
-        Reply::Getattr { attr } | Reply::Setattr { attr } => translate::attr(&attr.attr),
-        Reply::Statx { stat } => translate::statx(&stat),
-        other => panic!("{other:?} has no attributes"),
-    };
-    Stat {
-        attr,
-        stamp: Stamp::NONE,
-    }
-}
-
-fn rest(reply: Reply<'_>) -> &[u8] {
-    match reply {
-        Reply::Readlink { target: bytes }
-        | Reply::Read { data: bytes }
-        | Reply::Getxattr { value: bytes }
-        | Reply::Listxattr { names: bytes } => bytes.0,
-        other => panic!("{other:?} has no bytes"),
-    }
-}
-
-fn written(reply: Reply<'_>) -> usize {
-    match reply {
-        Reply::Write { written } | Reply::CopyFileRange { written } => written.size as usize,
-        Reply::CopyFileRange64 { copied } => copied.bytes_copied as usize,
-        other => panic!("{other:?} counts nothing"),
-    }
-}
-
-/// Label and supplementary groups, which only requests that make nodes carry.
-fn extensions<'a>(ctx: &Ctx<'a>, new: &NewNode<'a>) -> Extensions<'a> {
-    Extensions {
-        label: new.label.map(|label| Label {
-            name: label.name.as_bytes(),
-            value: label.value,
-        }),
-        groups: Groups::new(ctx.caller.groups),
-    }
-}
-
-fn create_in(args: &CreateArgs<'_>) -> CreateIn {
-    CreateIn {
-        flags: translate::open_flags(args.flags),
-        mode: args.new.mode(FileType::Regular).0,
-        umask: args.new.umask,
-        open_flags: open_in_flags(args.flags),
-    }
-}
-
-fn open_in_flags(flags: OpenFlags) -> OpenInFlags {
-    let mut open_flags = OpenInFlags::empty();
-    let kills = flags.contains(OpenFlags::KILL_SUIDGID);
-    open_flags.set(OpenInFlags::KILL_SUIDGID, kills);
-    open_flags
-}
-
-fn lk_in(ctx: &Ctx<'_>, handle: HandleId, lock: &Lock) -> LkIn {
-    let mut lk_flags = LkFlags::empty();
-    lk_flags.set(LkFlags::FLOCK, lock.style == LockStyle::Flock);
-    LkIn {
-        fh: handle.0,
-        owner: ctx.lock_owner.0,
-        lk: translate::file_lock(lock),
-        lk_flags,
-        padding: 0,
-    }
 }

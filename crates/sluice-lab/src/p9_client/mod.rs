@@ -11,6 +11,7 @@
 //! | `session` | operations to requests, replies to results |
 //! | `listing` | Treaddir |
 //! | `values` | extended attributes |
+//! | `locks` | who holds a lock |
 //! | `translate` | neutral words to wire words and back |
 //!
 //! What the protocol has no message for ends the conformance case that asks
@@ -19,6 +20,7 @@
 
 mod client;
 mod listing;
+mod locks;
 mod nodes;
 mod ring;
 mod session;
@@ -28,7 +30,7 @@ mod transport;
 mod values;
 
 pub use client::P9Client;
-pub use ring::{DaemonConnector, RingConnector};
+pub use ring::DaemonConnector;
 pub use socket::SocketConnector;
 pub use transport::{Connector, Done, InProcessConnector, Message, P9Transport};
 

@@ -1,18 +1,16 @@
 //! Operations to requests, replies to results.
 
 use super::client::P9Client;
-use super::translate;
 use super::transport::P9Transport;
+use super::{locks, translate, values};
 use crate::conformance::not_expressible;
-use sluice_proto::p9::wire::{
-    Getlock, LockArgs, LockFlags, Payload, Reply, Request, Str, Trailing,
-};
+use sluice_proto::p9::wire::{Getlock, LockFlags, Payload, Reply, Request, Str, Trailing};
 use sluice_vfs::{
     Access, AttrMask, Backing, BackingId, CopyRange, CreateArgs, Created, Ctx, Device, DirSink,
     DirWant, Entry, Errno, FallocateMode, FileIoctl, FileIoctlReply, FileType, HandleId, Lock,
-    LockKind, LockOutcome, LockRange, LockStyle, Lookup, Name, NewNode, NodeId, OpenFlags,
-    OpenHints, Opened, ReadSink, Release, RenameFlags, Renamed, Result, Session, SetAttr, Stamp,
-    Stat, StatFs, WaitId, Whence, WriteArgs, WriteSource, Written, XattrFlags, XattrName,
+    LockOutcome, Lookup, Name, NewNode, NodeId, OpenFlags, OpenHints, Opened, ReadSink, Release,
+    RenameFlags, Renamed, Result, Session, SetAttr, Stamp, Stat, StatFs, WaitId, Whence, WriteArgs,
+    WriteSource, Written, XattrFlags, XattrName,
 };
 use std::ops::Range;
 
@@ -40,17 +38,6 @@ impl<T: P9Transport> P9Client<T> {
         }
     }
 
-    fn lock_args<'a>(lock: &Lock, flags: LockFlags, client_id: &'a [u8]) -> LockArgs<'a> {
-        LockArgs {
-            kind: translate::lock_kind(lock.kind),
-            flags,
-            start: lock.range.start,
-            length: translate::lock_length(lock.range),
-            proc_id: lock.pid,
-            client_id: Str(client_id),
-        }
-    }
-
     /// The mode to ask for: Linux takes the umask off before, unless a default ACL
     /// takes its place.
     fn mode(&self, dir: u32, new: &NewNode<'_>) -> Result<u32> {
@@ -63,23 +50,6 @@ impl<T: P9Transport> P9Client<T> {
             false => new.perm & !new.umask,
         })
     }
-
-    fn unlock_all(&self, ctx: &Ctx<'_>, fid: u32) -> Result<()> {
-        let lock = Lock {
-            style: LockStyle::Posix,
-            kind: LockKind::Unlock,
-            range: LockRange::ALL,
-            pid: ctx.caller.pid,
-        };
-        let owner = owner_name(ctx);
-        let args = Self::lock_args(&lock, LockFlags::empty(), &owner);
-        self.call(&Request::Lock { fid, args }).map(drop)
-    }
-}
-
-/// Linux's lock owners have no number that travels; a peer's name does.
-fn owner_name(ctx: &Ctx<'_>) -> Vec<u8> {
-    format!("owner-{}", ctx.lock_owner.0).into_bytes()
 }
 
 impl<T: P9Transport> Session for P9Client<T> {
@@ -171,7 +141,7 @@ impl<T: P9Transport> Session for P9Client<T> {
         sink: Option<&mut dyn ReadSink>,
     ) -> Result<usize> {
         let value = self.read_xattr(self.fid(ctx, node)?, name.as_bytes())?;
-        hand_out(&value, sink)
+        values::hand_out(&value, sink)
     }
 
     fn listxattr(
@@ -181,7 +151,7 @@ impl<T: P9Transport> Session for P9Client<T> {
         sink: Option<&mut dyn ReadSink>,
     ) -> Result<usize> {
         let list = self.read_xattr(self.fid(ctx, node)?, b"")?;
-        hand_out(&list, sink)
+        values::hand_out(&list, sink)
     }
 
     fn setxattr(
@@ -531,9 +501,9 @@ impl<T: P9Transport> Session for P9Client<T> {
         handle: HandleId,
         lock: &Lock,
     ) -> Result<Option<Lock>> {
-        require_posix(lock);
+        locks::require_posix(lock);
         let fid = self.file(node, handle)?;
-        let owner = owner_name(ctx);
+        let owner = locks::owner_name(ctx);
         let args = Getlock {
             kind: translate::lock_kind(lock.kind),
             start: lock.range.start,
@@ -555,14 +525,14 @@ impl<T: P9Transport> Session for P9Client<T> {
         lock: &Lock,
         wait: Option<WaitId>,
     ) -> Result<LockOutcome> {
-        require_posix(lock);
+        locks::require_posix(lock);
         let fid = self.file(node, handle)?;
-        let owner = owner_name(ctx);
+        let owner = locks::owner_name(ctx);
         if let Some(wait) = wait {
-            let args = Self::lock_args(lock, LockFlags::BLOCK, &owner);
+            let args = locks::lock_args(lock, LockFlags::BLOCK, &owner);
             return self.lock_or_wait(fid, args, wait);
         }
-        let args = Self::lock_args(lock, LockFlags::empty(), &owner);
+        let args = locks::lock_args(lock, LockFlags::empty(), &owner);
         match self.call(&Request::Lock { fid, args })?.get() {
             Reply::Lock { status } => translate::lock_status(status)?,
             other => panic!("{other:?} answers Tlock"),
@@ -594,25 +564,5 @@ fn opened(handle: HandleId) -> Opened {
         handle,
         hints: OpenHints::NO_FLUSH,
         stamp: Stamp::NONE,
-    }
-}
-
-fn hand_out(value: &[u8], sink: Option<&mut dyn ReadSink>) -> Result<usize> {
-    if let Some(sink) = sink {
-        if value.len() > sink.remaining() {
-            return Err(Errno::ERANGE);
-        }
-        sink.put(value)?;
-    }
-    Ok(value.len())
-}
-
-/// flock(2) travels as a POSIX lock of the whole file.
-fn require_posix(lock: &Lock) {
-    if lock.range.end < lock.range.start {
-        not_expressible::<()>("locks that end before they begin");
-    }
-    if lock.style == LockStyle::Flock {
-        not_expressible::<()>("flock(2)");
     }
 }

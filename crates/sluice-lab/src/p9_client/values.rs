@@ -3,7 +3,7 @@
 use super::client::P9Client;
 use super::transport::P9Transport;
 use sluice_proto::p9::wire::{Payload, Reply, Request, Str};
-use sluice_vfs::{Errno, Result};
+use sluice_vfs::{Errno, ReadSink, Result};
 
 impl<T: P9Transport> P9Client<T> {
     /// The value of an attribute, or without a name the list of all.
@@ -73,4 +73,15 @@ impl<T: P9Transport> P9Client<T> {
             },
         }
     }
+}
+
+/// Gives a value to whoever asked for more than its length.
+pub(super) fn hand_out(value: &[u8], sink: Option<&mut dyn ReadSink>) -> Result<usize> {
+    if let Some(sink) = sink {
+        if value.len() > sink.remaining() {
+            return Err(Errno::ERANGE);
+        }
+        sink.put(value)?;
+    }
+    Ok(value.len())
 }

@@ -1,6 +1,6 @@
 //! A peer in the same process, for tests and fuzzing: messages in memory.
 
-use super::serve::{Admission, Close, Exchange, Link, Parked, Server, ServerConfig};
+use super::serve::{Admission, Close, Exchange, Job, Link, Parked, Server, ServerConfig};
 use super::wire::{Dialect, Header, Request, encode_request};
 use sluice_vfs::{
     Errno, FileService, ReadSink, Result, SliceSource, VecSink, WriteFlags, WriteSource,
@@ -10,7 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};
 
 /// Room for the payload of a reply, in bytes.
-const PAYLOAD_ROOM: usize = 4 << 20;
+const PAYLOAD_ROOM: usize = 8 << 20;
+
+/// Takes a reply; dropped if there will be none.
+type Done = Box<dyn FnOnce(Vec<u8>) + Send>;
 
 /// The peer of a server.
 pub struct Loopback {
@@ -57,20 +60,40 @@ impl Loopback {
 
     /// Sends any bytes at all. What can run at once has run when this returns.
     pub fn send_bytes(&self, prefix: &[u8], payload: &[u8]) -> std::result::Result<Ticket, Close> {
-        self.server.check_header(&Header::peek(prefix)?)?;
         let (sender, reply) = channel();
+        // Nobody may be waiting any more.
+        let done = move |message| drop(sender.send(message));
+        if let Some(job) = self.admit(prefix, payload, done)? {
+            self.run(job, prefix);
+        }
+        Ok(Ticket { reply })
+    }
+
+    /// Takes a request in, and returns what can run at once.
+    pub fn admit(
+        &self,
+        prefix: &[u8],
+        payload: &[u8],
+        done: impl FnOnce(Vec<u8>) + Send + 'static,
+    ) -> std::result::Result<Option<Job<MemoryExchange>>, Close> {
+        self.server.check_header(&Header::peek(prefix)?)?;
         let exchange = MemoryExchange {
             source: OwnedSource {
                 bytes: payload.to_vec(),
                 taken: 0,
             },
             sink: VecSink::new(PAYLOAD_ROOM),
-            reply: sender,
+            done: Box::new(done),
         };
-        if let Admission::Run(job) = self.server.admit(prefix, exchange)? {
-            self.server.run(job, prefix);
-        }
-        Ok(Ticket { reply })
+        Ok(match self.server.admit(prefix, exchange)? {
+            Admission::Run(job) => Some(job),
+            _ => None,
+        })
+    }
+
+    /// Runs what was taken in, on any thread.
+    pub fn run(&self, job: Job<MemoryExchange>, prefix: &[u8]) {
+        self.server.run(job, prefix);
     }
 }
 
@@ -117,7 +140,7 @@ fn run_ready(server: &Weak<Server<MemoryExchange>>, rings: &Receiver<()>) {
 pub struct MemoryExchange {
     source: OwnedSource,
     sink: VecSink,
-    reply: Sender<Vec<u8>>,
+    done: Done,
 }
 
 impl Exchange for MemoryExchange {
@@ -133,24 +156,21 @@ impl Exchange for MemoryExchange {
         let mut reply = message.to_vec();
         let payload = self.sink.into_bytes();
         reply.extend(payload.get(..payload_len).unwrap_or_default());
-        // Nobody may be waiting any more.
-        let _ = self.reply.send(reply);
+        (self.done)(reply);
     }
 
     fn discard(self) {}
 
     fn park(self) -> Box<dyn Parked> {
-        Box::new(ParkedReply { reply: self.reply })
+        Box::new(ParkedReply(self.done))
     }
 }
 
-struct ParkedReply {
-    reply: Sender<Vec<u8>>,
-}
+struct ParkedReply(Done);
 
 impl Parked for ParkedReply {
     fn finish(self: Box<Self>, message: &[u8]) {
-        let _ = self.reply.send(message.to_vec());
+        (self.0)(message.to_vec());
     }
 
     fn discard(self: Box<Self>) {}

@@ -1,7 +1,8 @@
 //! Another path's service behind FUSE: through bytes, and through a ring.
 
 use crate::conformance::{Fresh, Needs, Path};
-use crate::fuse_client::{FuseService, InProcessConnector, RingConnector};
+use crate::fuse_client::{FuseService, InProcessConnector};
+use crate::ring::RingConnector;
 use sluice_proto::fuse::serve::{CacheMode, Offer, ServeOptions};
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! Another path's service behind 9P.
 
 use crate::conformance::{Fresh, Needs, Path};
-use crate::p9_client::{InProcessConnector, P9Service, RingConnector};
+use crate::p9_client::{InProcessConnector, P9Service};
+use crate::ring::RingConnector;
 use sluice_proto::p9::serve::ServeOptions;
 use std::sync::Arc;
 
