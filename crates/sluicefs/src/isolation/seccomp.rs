@@ -48,17 +48,22 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError>
     for call in free.chain(THREADS).chain(MEMORY).chain(OLD) {
         rules.insert(*call, Vec::new());
     }
-    for (call, argument, condition) in CONDITIONS {
-        let (operator, value) = match *condition {
-            Is(value) => (SeccompCmpOp::Eq, value),
-            Has { bits, of } => (SeccompCmpOp::MaskedEq(of), bits),
-        };
-        let length = SeccompCmpArgLen::Qword;
-        let condition = SeccompCondition::new(*argument, length, operator, value)?;
-        let rule = SeccompRule::new(vec![condition])?;
+    for (call, arguments) in CONDITIONS {
+        let conditions = arguments.iter().map(condition);
+        let rule = SeccompRule::new(conditions.collect::<Result<_, _>>()?)?;
         rules.entry(*call).or_default().push(rule);
     }
     Ok(rules)
+}
+
+fn condition(
+    (argument, condition): &(u8, Condition),
+) -> Result<SeccompCondition, seccompiler::BackendError> {
+    let (operator, value) = match *condition {
+        Is(value) => (SeccompCmpOp::Eq, value),
+        Has { bits, of } => (SeccompCmpOp::MaskedEq(of), bits),
+    };
+    SeccompCondition::new(*argument, SeccompCmpArgLen::Qword, operator, value)
 }
 
 /// What an argument must be.
@@ -245,43 +250,57 @@ const FS_IOC_FSSETXATTR: u64 = 0x401c_5820;
 /// Newer than the C library's headers may be.
 const PR_GET_AUXV: u64 = 0x4155_5856;
 
-/// System call, index of an argument, and what that must be. Of two lines for
-/// one call either has to fit.
-const CONDITIONS: &[(i64, u8, Condition)] = &[
-    (nr::SYS_ioctl, 1, Is(FS_IOC_GETFLAGS)),
-    (nr::SYS_ioctl, 1, Is(FS_IOC_SETFLAGS)),
-    (nr::SYS_ioctl, 1, Is(FS_IOC_FSGETXATTR)),
-    (nr::SYS_ioctl, 1, Is(FS_IOC_FSSETXATTR)),
-    (nr::SYS_ioctl, 1, Is(nr::FIONBIO)),
-    (nr::SYS_ioctl, 1, Is(nr::TCGETS)), // is it a terminal?
-    (nr::SYS_unshare, 0, Is(nr::CLONE_FS as u64)),
-    (nr::SYS_prctl, 0, Is(nr::PR_SET_NAME as u64)),
-    (nr::SYS_prctl, 0, Is(PR_GET_AUXV)), // the size of pages
-    (nr::SYS_prctl, 0, Is(nr::PR_SET_VMA as u64)), // names of mappings
+/// System call, and for each of some of its arguments the index and what it must
+/// be. Of two lines for one call either has to fit.
+const CONDITIONS: &[(i64, &[(u8, Condition)])] = &[
+    (nr::SYS_ioctl, &[(1, Is(FS_IOC_GETFLAGS))]),
+    (nr::SYS_ioctl, &[(1, Is(FS_IOC_SETFLAGS))]),
+    (nr::SYS_ioctl, &[(1, Is(FS_IOC_FSGETXATTR))]),
+    (nr::SYS_ioctl, &[(1, Is(FS_IOC_FSSETXATTR))]),
+    (nr::SYS_ioctl, &[(1, Is(nr::FIONBIO))]),
+    (nr::SYS_ioctl, &[(1, Is(nr::TCGETS))]), // is it a terminal?
+    // Connections that came before this process did.
+    (
+        nr::SYS_setsockopt,
+        &[
+            (1, Is(nr::IPPROTO_TCP as u64)),
+            (2, Is(nr::TCP_NODELAY as u64)),
+        ],
+    ),
+    (nr::SYS_unshare, &[(0, Is(nr::CLONE_FS as u64))]),
+    (nr::SYS_prctl, &[(0, Is(nr::PR_SET_NAME as u64))]),
+    (nr::SYS_prctl, &[(0, Is(PR_GET_AUXV))]), // the size of pages
+    (nr::SYS_prctl, &[(0, Is(nr::PR_SET_VMA as u64))]), // names of mappings
     (
         nr::SYS_clone,
-        0,
-        Has {
-            bits: THREAD,
-            of: THREAD | NO_NAMESPACES,
-        },
+        &[(
+            0,
+            Has {
+                bits: THREAD,
+                of: THREAD | NO_NAMESPACES,
+            },
+        )],
     ),
     // Nothing is made executable.
     (
         nr::SYS_mmap,
-        2,
-        Has {
-            bits: 0,
-            of: nr::PROT_EXEC as u64,
-        },
+        &[(
+            2,
+            Has {
+                bits: 0,
+                of: nr::PROT_EXEC as u64,
+            },
+        )],
     ),
     (
         nr::SYS_mprotect,
-        2,
-        Has {
-            bits: 0,
-            of: nr::PROT_EXEC as u64,
-        },
+        &[(
+            2,
+            Has {
+                bits: 0,
+                of: nr::PROT_EXEC as u64,
+            },
+        )],
     ),
 ];
 

@@ -79,6 +79,33 @@ impl Entrance {
         &self.address
     }
 
+    fn listener(&self) -> Option<BorrowedFd<'_>> {
+        match &self.socket {
+            Socket::Unix(listener) => Some(listener.as_fd()),
+            Socket::Listening(socket) => Some(socket.as_fd()),
+            Socket::Connected(_) => None,
+        }
+    }
+
+    /// The next one who comes in, and where from; none if nobody waits.
+    fn accept(&self) -> io::Result<Option<(OwnedFd, Option<SocketAddrAny>)>> {
+        let Some(listener) = self.listener() else {
+            return Ok(None);
+        };
+        loop {
+            match acceptfrom_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok((socket, from)) => {
+                    send_at_once(&socket);
+                    return Ok(Some((socket, from)));
+                }
+                Err(Errno::AGAIN) => return Ok(None),
+                // The peer may be gone again.
+                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Leaves removing the socket's file to another process.
     pub(crate) fn leave_file(&mut self) {
         if let Socket::Unix(listener) = &mut self.socket {
@@ -136,8 +163,6 @@ fn listen_on_tcp(address: &Address, allow_remote: bool) -> Result<Vec<Entrance>,
 fn tcp_listener(number: std::net::SocketAddr) -> io::Result<Entrance> {
     let listener = TcpListener::bind(number)?;
     let bound = listener.local_addr()?;
-    // Connections inherit it.
-    sockopt::set_tcp_nodelay(&listener, true)?;
     let address = Address::Tcp {
         host: bound.ip().to_string(),
         port: bound.port(),
@@ -182,9 +207,15 @@ fn inherited(number: i32, address: &Address) -> Result<Socket, Failure> {
     }
     rustix::net::getpeername(&fd).map_err(|_| unfit())?;
     rustix::io::ioctl_fionbio(&fd, true).map_err(|error| cannot(address, &error.into()))?;
-    // Only TCP has it.
-    let _ = sockopt::set_tcp_nodelay(&fd, true);
+    send_at_once(&fd);
     Ok(Socket::Connected(fd))
+}
+
+/// A reply must not wait until the peer has acknowledged the one before. Each
+/// connection is told, as its listener may be another's: connections may have come
+/// before this process did. Sockets but TCP's have no such option.
+fn send_at_once(connection: &OwnedFd) {
+    let _ = sockopt::set_tcp_nodelay(connection, true);
 }
 
 /// All sockets that the service manager passed.
@@ -239,11 +270,7 @@ impl Door {
 
     /// What listens there.
     pub(super) fn listener(&self) -> Option<BorrowedFd<'_>> {
-        match &self.entrance.socket {
-            Socket::Unix(listener) => Some(listener.as_fd()),
-            Socket::Listening(socket) => Some(socket.as_fd()),
-            Socket::Connected(_) => None,
-        }
+        self.entrance.listener()
     }
 
     /// The only one who comes in, where nothing listens.
@@ -256,18 +283,8 @@ impl Door {
 
     /// The next one who comes in; none if nobody waits.
     pub(super) fn accept(&self) -> io::Result<Option<Accepted>> {
-        let Some(listener) = self.listener() else {
-            return Ok(None);
-        };
-        loop {
-            match acceptfrom_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok((socket, from)) => return Ok(Some(self.accepted(socket, from))),
-                Err(Errno::AGAIN) => return Ok(None),
-                // The peer may be gone again.
-                Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let next = self.entrance.accept()?;
+        Ok(next.map(|(socket, from)| self.accepted(socket, from)))
     }
 
     /// Makes a connection of who came in.
@@ -351,6 +368,29 @@ impl Terms {
             options: self.serve,
             users: Arc::new(users),
             link,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{SocketAddr, TcpStream};
+    use std::os::fd::AsRawFd;
+
+    #[test]
+    fn replies_do_not_wait_for_acknowledgements_whoever_listened() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Sooner than its listener gets here, as with socket activation.
+        let _early = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let inherited = Address::Fd(listener.as_raw_fd());
+        let own = "tcp:127.0.0.1:0".parse().unwrap();
+        for address in [inherited, own] {
+            let entrance = Entrance::open(&address, false).unwrap().remove(0);
+            let at = rustix::net::getsockname(entrance.listener().unwrap()).unwrap();
+            let _late = TcpStream::connect(SocketAddr::try_from(at).unwrap()).unwrap();
+            let (socket, _) = entrance.accept().unwrap().unwrap();
+            assert_eq!(sockopt::tcp_nodelay(&socket), Ok(true), "{address}");
         }
     }
 }
