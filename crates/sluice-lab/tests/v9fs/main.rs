@@ -4,7 +4,10 @@
 mod common;
 
 mod host;
+mod root;
 mod scene;
+mod users;
+mod versions;
 
 use common::{V9FS, assert_tap};
 use scene::Scene;

@@ -1,4 +1,4 @@
-//! A directory, its server, and a wire to a guest.
+//! A directory, its servers, and a wire to a guest.
 
 use crate::common::daemon::Daemon;
 use crate::common::{POSIX, lab, lab_cache, skip};
@@ -18,8 +18,10 @@ pub(crate) const TREE: &str = "/mnt/tree";
 
 pub(crate) struct Scene {
     dir: tempfile::TempDir,
+    tree: PathBuf,
     wire: Wire,
-    _server: Server,
+    /// On the wire's listeners, in their order.
+    _servers: Vec<Server>,
 }
 
 /// Ends with the scene.
@@ -31,16 +33,27 @@ enum Server {
 impl Scene {
     /// A tree that Sluice serves; `None` where there can be no guest.
     pub(crate) fn with_sluice(options: &[&str]) -> Option<Scene> {
-        let (dir, wire) = prepare()?;
-        let server = Daemon::serve_9p(
-            &dir.path().join("tree"),
-            wire.listeners[0].try_clone().unwrap(),
-            options,
-        );
+        Scene::with_sluices(&[options])
+    }
+
+    /// The same with a server for each of several sets of options.
+    pub(crate) fn with_sluices(options: &[&[&str]]) -> Option<Scene> {
+        Scene::of_tree(None, options)
+    }
+
+    /// The same for a tree that is there already, or for one of its own.
+    pub(crate) fn of_tree(tree: Option<&Path>, options: &[&[&str]]) -> Option<Scene> {
+        let (dir, wire) = prepare(options.len())?;
+        let tree = tree.map_or_else(|| dir.path().join("tree"), Path::to_owned);
+        let servers = wire.listeners.iter().zip(options);
+        let servers = servers.map(|(listener, options)| Server::Sluice {
+            _daemon: Daemon::serve_9p(&tree, listener.try_clone().unwrap(), options),
+        });
         Some(Scene {
+            _servers: servers.collect(),
             dir,
+            tree,
             wire,
-            _server: Server::Sluice { _daemon: server },
         })
     }
 
@@ -51,19 +64,21 @@ impl Scene {
             skip("lab/prepare has fetched no diod");
             return None;
         }
-        let (dir, wire) = prepare()?;
-        let server = Diod::serve(&program, &dir.path().join("tree"), &wire.listeners[0]);
+        let (dir, wire) = prepare(1)?;
+        let tree = dir.path().join("tree");
+        let server = Diod::serve(&program, &tree, &wire.listeners[0]);
         Some(Scene {
             dir,
+            tree,
             wire,
-            _server: Server::Diod {
+            _servers: vec![Server::Diod {
                 _diod: server.unwrap(),
-            },
+            }],
         })
     }
 
     pub(crate) fn tree(&self) -> PathBuf {
-        self.dir.path().join("tree")
+        self.tree.clone()
     }
 
     /// Runs a shell script in a guest that has the lab's programs, and has mounted
@@ -80,6 +95,12 @@ impl Scene {
 
     /// The guest of [`run`](Self::run).
     pub(crate) fn guest(&self, mounts: &[&str], script: &str) -> Guest {
+        let mounts: Vec<(usize, &str)> = mounts.iter().map(|options| (0, *options)).collect();
+        self.guest_of(&mounts, script)
+    }
+
+    /// A guest whose mounts are of the servers with these numbers.
+    pub(crate) fn guest_of(&self, mounts: &[(usize, &str)], script: &str) -> Guest {
         let mut guest = Guest::new(["bash", "-c", script])
             .root(lab_cache().join("root"))
             .share(self.dir.path().join("tools"), "/mnt/tools")
@@ -87,14 +108,14 @@ impl Scene {
         guest.machine = machine();
         guest.network = Some(self.wire.network.clone());
         guest.memory_mib = 256;
-        for (nth, options) in mounts.iter().enumerate() {
+        for (nth, (server, options)) in mounts.iter().enumerate() {
             let number = if nth == 0 {
                 String::new()
             } else {
                 nth.to_string()
             };
             guest.shares.push(GuestShare {
-                source: self.share(options),
+                source: self.source(*server, options),
                 at: format!("{TREE}{number}").into(),
                 read_only: false,
             });
@@ -105,11 +126,11 @@ impl Scene {
         guest
     }
 
-    fn share(&self, options: &str) -> ShareSource {
-        let aname = self.tree();
+    /// The tree as a server has it, for a guest of this wire.
+    pub(crate) fn source(&self, server: usize, options: &str) -> ShareSource {
         ShareSource::P9 {
-            server: Wire::address(&self.wire.listeners[0]).unwrap(),
-            options: format!("uname=root,aname={},{options}", aname.display()),
+            server: Wire::address(&self.wire.listeners[server]).unwrap(),
+            options: format!("uname=root,aname={},{options}", self.tree.display()),
         }
     }
 }
@@ -122,7 +143,7 @@ fn machine() -> MachineChoice {
     }
 }
 
-fn prepare() -> Option<(tempfile::TempDir, Wire)> {
+fn prepare(servers: usize) -> Option<(tempfile::TempDir, Wire)> {
     let missing = machine().probe().err().map(|missing| missing.to_string());
     let missing = missing.or_else(|| lacks(&lab_cache()));
     if let Some(missing) = missing {
@@ -134,7 +155,7 @@ fn prepare() -> Option<(tempfile::TempDir, Wire)> {
         fs::create_dir(dir.path().join(name)).unwrap();
     }
     fs::copy(POSIX, dir.path().join("tools/posix")).unwrap();
-    Some((dir, Wire::lay(1).unwrap()))
+    Some((dir, Wire::lay(servers).unwrap()))
 }
 
 fn lacks(cache: &Path) -> Option<String> {
