@@ -207,7 +207,12 @@ impl Connection {
                 return Err(Error::TimedOut(self.time_limit.unwrap_or_default()));
             }
             self.meter.add_wait();
-            match state.take_reader(flights) {
+            let reader = match need {
+                // From reading it is not woken when the other one is done.
+                Need::Send if state.is_sending && !is_mid_payload => None,
+                _ => state.take_reader(flights),
+            };
+            match reader {
                 Some(mut reader) => {
                     drop(state);
                     let step = self.read_some(&mut reader, flights);
@@ -275,7 +280,9 @@ impl State {
         match self.held_for.and_then(|tag| self.requests.owner(tag)) {
             Some(owner) => owner.unpark(),
             None => {
-                if let Some(parked) = self.parked.first() {
+                // While somebody sends, whoever waits for that does not read.
+                let reads = |parked: &&Parked| !self.is_sending || parked.need == Need::Reply;
+                if let Some(parked) = self.parked.iter().find(reads) {
                     parked.thread.unpark();
                 }
             }
@@ -316,3 +323,6 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
