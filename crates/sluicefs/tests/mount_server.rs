@@ -9,9 +9,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 use tempfile::TempDir;
 
@@ -308,6 +309,64 @@ fn a_server_that_stays_away_is_an_error_where_that_was_wanted() {
     drop(file);
     scene.mount.signal(Signal::TERM);
     assert_eq!(scene.mount.status(), 0);
+}
+
+#[test]
+fn an_ordinary_user_mounts_a_server_through_the_helper() {
+    if let Some(why) = cannot_mount() {
+        return skip(why);
+    }
+    for tool in ["fusermount3", "unshare", "setpriv"] {
+        if Command::new(tool).arg("--version").output().is_err() {
+            return skip(&format!("there is no {tool}"));
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let [share, socket, binary] = ["share", "socket", "sluice"].map(|it| dir.path().join(it));
+    fs::create_dir(&share).unwrap();
+    let _server = serve(&share, &socket);
+    fs::copy(env!("CARGO_BIN_EXE_sluice"), &binary).unwrap();
+    let open_to_all = [
+        (dir.path(), 0o755),
+        (&share, 0o777),
+        (&socket, 0o666),
+        (&binary, 0o755),
+    ];
+    for (path, mode) in open_to_all {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // A mount namespace with a device that everybody may open, as distributions have it.
+    let script = r#"
+        set -e
+        cd "$0"
+        mkdir dev mnt run
+        mount -t tmpfs none dev
+        mknod -m 666 dev/fuse c 10 229
+        mount --bind dev/fuse /dev/fuse
+        chown 65534 mnt run
+        export XDG_RUNTIME_DIR="$PWD/run"
+        as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"; }
+        as_user ./sluice mount "unix:$PWD/socket" mnt
+        as_user sh -c 'echo hello >mnt/file && cat mnt/file && stat -c %u mnt/file'
+        as_user sh -c 'mkdir mnt/dir && mv mnt/file mnt/dir && ls mnt/dir'
+        grep " $PWD/mnt " /proc/self/mountinfo | grep -c ' - fuse.sluice '
+        as_user ./sluice stats mnt | grep -c 'waited for the server'
+        ! ls mnt 2>/dev/null
+        as_user fusermount3 -u mnt
+        stat -c %u share/dir/file
+    "#;
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c", script])
+        .arg(dir.path())
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "hello\n65534\nfile\n1\n1\n65534\n"
+    );
+    assert!(output.status.success());
 }
 
 #[test]
