@@ -65,7 +65,7 @@ pub use dir::{DirEntry, ReadDir};
 pub use error::{Error, Lost, Result, Violation};
 pub use file::File;
 pub use meter::{Counts, Histogram, Meter, Reading};
-pub use options::ConnectOptions;
+pub use options::{ConnectOptions, MSIZE};
 pub use service::{Access, Connect, Persistence, RemoteService, ServiceOptions};
 pub use stream::{Reader, Writer};
 pub use transport::{Socket, Transport};

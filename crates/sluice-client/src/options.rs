@@ -5,6 +5,10 @@ use sluice_proto::p9::wire::{Dialect, IO_HEADER_LEN, MSIZE_MIN};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Largest message in bytes that is offered unless options say otherwise: the
+/// longest request of Linux's kernel, 1 MiB, and room for a header.
+pub const MSIZE: u32 = (1 << 20) + 4096;
+
 /// How to connect, and how the connection is used.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
@@ -15,8 +19,8 @@ pub struct ConnectOptions {
     /// Who asks, by name: what 9P2000 servers go by. Empty for the number in
     /// digits.
     pub uname: Vec<u8>,
-    /// Largest message in bytes that is offered, header included; the server
-    /// may want smaller ones. At least 4096.
+    /// Largest message in bytes that is offered, header included, [`MSIZE`] by
+    /// default; the server may want smaller ones. At least 4096.
     pub msize: u32,
     /// The dialects to offer, the best first.
     pub dialects: Vec<Dialect>,
@@ -40,7 +44,7 @@ impl Default for ConnectOptions {
             aname: Vec::new(),
             uid: rustix::process::geteuid().as_raw(),
             uname: Vec::new(),
-            msize: 1 << 20,
+            msize: MSIZE,
             dialects: vec![
                 Dialect::Sluice,
                 Dialect::Linux,

@@ -5,7 +5,7 @@ use crate::remote::{self, Listing, Location, PutTo, Remotes, Removal};
 use crate::timeout::Timeout;
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 use clap::{Args, ValueEnum};
-use sluice_client::{ConnectOptions, Dialect};
+use sluice_client::{ConnectOptions, Dialect, MSIZE};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ struct ConnectArgs {
     user: Option<String>,
 
     /// Largest message, in bytes, or with K or M behind it; from 4K to 16M
-    #[arg(long, value_name = "BYTES", default_value = "1048576", value_parser = parse_msize)]
+    #[arg(long, value_name = "BYTES", default_value_t = MSIZE, value_parser = parse_msize)]
     msize: u32,
 
     /// The best dialect to offer; the server may speak a lesser one
@@ -93,6 +93,8 @@ fn place() -> ValueParser {
 }
 
 /// List directories on a 9P server.
+///
+/// Names come in order, in long directories 8192 at a time.
 #[derive(Debug, Args)]
 #[command(after_help = ADDRESS_HELP)]
 pub(super) struct LsArgs {

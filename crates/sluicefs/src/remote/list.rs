@@ -3,10 +3,15 @@
 use super::show::{mode, shown, target_of, time};
 use super::{Location, Outcome, Remotes, failed, written};
 use crate::failure::Failure;
-use sluice_client::{Attr, AttrMask, Client, Errno};
+use sluice_client::{Attr, AttrMask, Client, DirEntry, Errno};
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+
+/// Names that are put in order at a time: what is kept of a directory, however
+/// long it is.
+const PIECE: usize = 8192;
 
 /// How to list.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,22 +65,33 @@ fn list_one(
         let gap = if index > 0 { "\n" } else { "" };
         out.extend(format!("{gap}{place}:\n").into_bytes());
     }
-    let mut names = Vec::new();
-    for entry in client.read_dir(&place.path).map_err(cannot)? {
-        let entry = entry.map_err(cannot)?;
-        let name = entry.file_name();
-        if how.all || !name.as_encoded_bytes().starts_with(b".") {
-            names.push(name.to_owned());
+    let is_shown = |entry: &DirEntry| how.all || !entry.file_name().as_bytes().starts_with(b".");
+    let mut entries = client.read_dir(&place.path).map_err(cannot)?;
+    loop {
+        let mut names = Vec::new();
+        for entry in entries.by_ref() {
+            let entry = entry.map_err(cannot)?;
+            if is_shown(&entry) {
+                names.push(entry.file_name().to_owned());
+            }
+            if names.len() == PIECE {
+                break;
+            }
         }
+        let is_last = names.len() < PIECE;
+        names.sort();
+        let lines: Result<Vec<Option<Line>>, _> = names
+            .into_iter()
+            .map(|name| line(&client, &place.path, name, how.long))
+            .collect();
+        let lines: Vec<Line> = lines.map_err(cannot)?.into_iter().flatten().collect();
+        print(&mut out, &lines);
+        let shown = io::stdout().lock().write_all(&out);
+        if is_last || shown.is_err() {
+            return written(shown);
+        }
+        out.clear();
     }
-    names.sort();
-    let lines = names.into_iter();
-    let lines: Result<Vec<Option<Line>>, _> = lines
-        .map(|name| line(&client, &place.path, name, how.long))
-        .collect();
-    let lines: Vec<Line> = lines.map_err(cannot)?.into_iter().flatten().collect();
-    print(&mut out, &lines);
-    written(io::stdout().lock().write_all(&out))
 }
 
 /// Nothing for a file that is gone meanwhile.

@@ -3,6 +3,7 @@
 use super::{Location, Outcome, Remotes, failed, umask};
 use crate::failure::Failure;
 use sluice_client::{Client, Errno};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// What to remove.
@@ -38,33 +39,87 @@ fn remove_one(client: &Client, place: &Location, how: Removal) -> Result<(), Fai
     }
 }
 
-/// A directory and all that is in it; symlinks are not followed.
+/// Names that are taken from a listing at a time: what is kept of a directory,
+/// however long it is.
+const PIECE: usize = 4096;
+
+/// A directory that is being emptied.
+struct Emptied {
+    path: PathBuf,
+    /// What went first when it was listed last.
+    went: Option<OsString>,
+}
+
+impl Emptied {
+    fn new(path: PathBuf) -> Self {
+        Emptied { path, went: None }
+    }
+}
+
+/// A directory and all that is in it; symlinks are not followed. A listing says
+/// nothing certain once names are removed behind its back: after each piece it
+/// begins anew.
 fn remove_tree(client: &Client, place: &Location) -> Result<(), Failure> {
-    let mut way: Vec<PathBuf> = vec![place.path.clone()];
-    while let Some(dir) = way.last().cloned() {
-        let cannot = |path: &Path| {
-            let what = place.at(path).to_string();
-            move |error| failed("remove", &what, &error)
-        };
-        let before = way.len();
-        let entries = client.read_dir(&dir).map_err(cannot(&dir))?;
-        for entry in entries.collect::<Vec<_>>() {
-            let path = dir.join(entry.map_err(cannot(&dir))?.file_name());
-            match client.remove_file(&path) {
-                Ok(()) => {}
-                Err(error) if error.errno() == Errno::ENOENT => {}
-                Err(error) if matches!(error.errno(), Errno::EISDIR | Errno::EPERM) => {
-                    way.push(path);
-                }
-                Err(error) => return Err(cannot(&path)(error)),
+    let mut way = vec![Emptied::new(place.path.clone())];
+    while let Some(dir) = way.last_mut() {
+        let below = remove_piece(client, place, dir)?;
+        match below {
+            Some(dirs) => way.extend(dirs.into_iter().map(Emptied::new)),
+            None => {
+                let removed = client.remove_dir(&dir.path);
+                removed.map_err(|error| cannot_remove(place, &dir.path, &error))?;
+                way.pop();
             }
-        }
-        if way.len() == before {
-            client.remove_dir(&dir).map_err(cannot(&dir))?;
-            way.pop();
         }
     }
     Ok(())
+}
+
+/// Removes some of what a directory holds; the directories among it that have to
+/// go first. `None` if nothing is in it any more.
+fn remove_piece(
+    client: &Client,
+    place: &Location,
+    dir: &mut Emptied,
+) -> Result<Option<Vec<PathBuf>>, Failure> {
+    let path = dir.path.clone();
+    let mut entries = client
+        .read_dir(&path)
+        .map_err(|error| cannot_remove(place, &path, &error))?;
+    loop {
+        let piece: Result<Vec<_>, _> = entries.by_ref().take(PIECE).collect();
+        let piece = piece.map_err(|error| cannot_remove(place, &path, &error))?;
+        if piece.is_empty() {
+            return Ok(None);
+        }
+        let (mut dirs, mut went) = (Vec::new(), None);
+        for entry in &piece {
+            let name = entry.file_name();
+            let path = path.join(name);
+            // A server that does not do what it says would be asked for ever.
+            if dir.went.as_deref() == Some(name) {
+                let error = Errno::ENOTEMPTY.into();
+                return Err(cannot_remove(place, &path, &error));
+            }
+            match client.remove_file(&path) {
+                Ok(()) => {}
+                Err(error) if error.errno() == Errno::ENOENT => continue,
+                Err(error) if matches!(error.errno(), Errno::EISDIR | Errno::EPERM) => {
+                    dirs.push(path);
+                }
+                Err(error) => return Err(cannot_remove(place, &path, &error)),
+            }
+            went.get_or_insert_with(|| name.to_owned());
+        }
+        if went.is_some() {
+            dir.went = went;
+            return Ok(Some(dirs));
+        }
+    }
+}
+
+fn cannot_remove(place: &Location, path: &Path, error: &sluice_client::Error) -> Failure {
+    failed("remove", &place.at(path).to_string(), error)
 }
 
 /// Makes directories; with `parents` also those above, and one that is there is

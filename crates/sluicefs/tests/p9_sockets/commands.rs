@@ -241,3 +241,36 @@ fn what_goes_wrong_is_one_line_and_the_rest_is_done() {
     }
     server.stop();
 }
+
+/// How long a directory is does not matter to what `ls` and `rm` keep in memory.
+#[test]
+fn directories_of_any_length_take_little_memory() {
+    const COUNT: usize = 30_000;
+    let server = Server::start(&[]);
+    let long = server.share().join("long");
+    fs::create_dir(&long).unwrap();
+    for number in 0..COUNT {
+        fs::write(long.join(format!("{number:0>200}")), "").unwrap();
+    }
+    // Less than all of the names take, with what belongs to them.
+    let limited = |arguments: &[&str]| {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -d 16384 && exec \"$0\" \"$@\""]);
+        let command = sluice(arguments);
+        shell.arg(command.get_program()).args(command.get_args());
+        shell.env_remove("RUST_LOG").output().unwrap()
+    };
+    let names = lines(limited(&["ls", &server.place("long")]));
+    // Each piece is in order.
+    let turns = names.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    assert!(turns <= COUNT / 8192, "{turns}");
+    let numbers: std::collections::BTreeSet<usize> =
+        names.iter().map(|name| name.parse().unwrap()).collect();
+    assert_eq!((names.len(), numbers.len()), (COUNT, COUNT));
+    for number in (0..COUNT).step_by(5000) {
+        fs::create_dir_all(long.join(format!("dir{number}/below"))).unwrap();
+    }
+    out(limited(&["rm", "-r", &server.place("long")]));
+    assert!(!long.exists());
+    server.stop();
+}

@@ -42,9 +42,6 @@ pub enum Trans {
     Fd(Option<i32>),
 }
 
-/// A payload of the kernel's longest request fits into a message.
-pub(super) const MSIZE: u32 = (1 << 20) + 4096;
-
 impl Default for ServerOptions {
     fn default() -> Self {
         let connect = ConnectOptions::default();
@@ -53,7 +50,7 @@ impl Default for ServerOptions {
             uname: None,
             uid: None,
             access: Access::PerUser,
-            msize: MSIZE,
+            msize: connect.msize,
             dialect: Dialect::Sluice,
             zero_copy_from: connect.zero_copy_from,
             soft: false,
