@@ -287,7 +287,7 @@ impl Client {
     /// What the server answers.
     pub fn xattr_names(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
         let fid = self.fid(names(path.as_ref())?, true)?;
-        let list = self.tree.read_xattr(fid.number, b"")?;
+        let list = self.tree.list_xattrs(fid.number)?;
         let names = list.split(|byte| *byte == 0);
         Ok(names
             .filter(|name| !name.is_empty())

@@ -71,6 +71,11 @@ impl Error {
         matches!(self, Error::Lost(_) | Error::Connect(_))
     }
 
+    /// Whether the server has no such operation: servers say that with either number.
+    pub(crate) fn is_unsupported(&self) -> bool {
+        matches!(self.errno(), Errno::EOPNOTSUPP | Errno::ENOSYS)
+    }
+
     /// That a dialect has no message for something.
     pub(crate) fn not_in(dialect: sluice_proto::p9::wire::Dialect, what: &'static str) -> Self {
         let dialect = std::str::from_utf8(dialect.version()).unwrap_or("the dialect");

@@ -35,7 +35,12 @@ impl Tree {
     /// can only go on where it stood, or begin again.
     pub(crate) fn list(&self, dir: &OpenFid, cookie: u64) -> Result<(Vec<Entry>, Option<u64>)> {
         let (fid, offset) = (dir.fid, cookie);
-        let len = PAGE_LEN.min(dir.chunk);
+        // Linux's listings are no reads, and what a read should hold at most says nothing.
+        let most = match self.is_linux() {
+            true => self.connection.agreed.payload_max(),
+            false => dir.chunk,
+        };
+        let len = PAGE_LEN.min(most);
         let count = len as u32;
         let request = match self.is_linux() {
             true => Request::Readdir { fid, offset, count },

@@ -168,7 +168,7 @@ impl Tree {
     /// Whether the server took the version for its own, and does not know what that
     /// means: it is not asked again.
     fn is_at_a_loss(&self, error: &Error) -> bool {
-        let is_unknown = matches!(error.errno(), Errno::EOPNOTSUPP | Errno::ENOSYS);
+        let is_unknown = error.is_unsupported();
         if is_unknown {
             self.is_fused.store(false, Ordering::Relaxed);
         }

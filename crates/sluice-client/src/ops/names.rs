@@ -107,7 +107,7 @@ impl Tree {
                 name: Str(name.as_bytes()),
                 flags: if is_dir { REMOVE_DIR } else { 0 },
             });
-            if !matches!(&answer, Err(error) if error.errno() == Errno::EOPNOTSUPP) {
+            if !matches!(&answer, Err(error) if error.is_unsupported()) {
                 return answer.map(drop);
             }
         }
@@ -137,7 +137,7 @@ impl Tree {
                 new_dfid: new.0,
                 new_name: Str(new.1.as_bytes()),
             });
-            if !matches!(&answer, Err(error) if error.errno() == Errno::EOPNOTSUPP) {
+            if !matches!(&answer, Err(error) if error.is_unsupported()) {
                 return answer.map(drop);
             }
         }

@@ -136,16 +136,10 @@ impl Tree {
         }
         if !self.is_linux() && !flags.contains(OpenFlags::EXCLUSIVE) {
             // Tcreate is for what is not there.
-            let mut list: Vec<&[u8]> = dir.iter().map(AsRef::as_ref).collect();
-            list.push(name);
-            match self.open_at(fid, &list, flags) {
-                Ok(opened) => return Ok(opened),
-                Err(stopped) if stopped.link_at == Some(dir.len()) => {
-                    return Err(stopped.error.into());
-                }
-                Err(stopped) if stopped.link_at.is_some() => return Err(stopped),
-                Err(stopped) if stopped.error.errno() == Errno::ENOENT => {}
-                Err(stopped) => return Err(stopped),
+            match self.open_in(fid, dir, name, flags) {
+                Err(stopped)
+                    if stopped.link_at.is_none() && stopped.error.errno() == Errno::ENOENT => {}
+                outcome => return outcome,
             }
         }
         // Never at once with the walk: one that stops half way leaves the fid
@@ -161,8 +155,30 @@ impl Tree {
             Ok(opened) => Ok(opened),
             Err(error) => {
                 self.clunk(newfid);
-                Err(error.into())
+                let is_there = error.errno() == Errno::EEXIST;
+                match is_there && !flags.contains(OpenFlags::EXCLUSIVE) {
+                    // hugelgupf/p9 takes Tlcreate as 9P2000 has Tcreate.
+                    true => self.open_in(fid, dir, name, flags),
+                    false => Err(error.into()),
+                }
             }
+        }
+    }
+
+    /// Opens what has a name in the directory that names lead to. Whatever that is,
+    /// the way to it was found.
+    fn open_in(
+        &self,
+        fid: u32,
+        dir: &[impl AsRef<[u8]>],
+        name: &[u8],
+        flags: OpenFlags,
+    ) -> std::result::Result<OpenFid, Stopped> {
+        let mut list: Vec<&[u8]> = dir.iter().map(AsRef::as_ref).collect();
+        list.push(name);
+        match self.open_at(fid, &list, flags) {
+            Err(stopped) if stopped.link_at == Some(dir.len()) => Err(stopped.error.into()),
+            outcome => outcome,
         }
     }
 

@@ -7,9 +7,38 @@ use sluice_vfs::{Errno, XATTR_LIST_MAX, XATTR_VALUE_MAX, XattrFlags};
 use std::io::{IoSlice, IoSliceMut};
 
 impl Tree {
-    /// The value of an attribute, or without a name the list of all, each ended
-    /// by a NUL.
+    /// The value of an attribute.
     pub(crate) fn read_xattr(&self, fid: u32, name: &[u8]) -> Result<Vec<u8>> {
+        let value = self.walk_xattr(fid, name);
+        let mut parts = name.splitn(2, |byte| *byte == b'.');
+        let can_be = parts.nth(1).is_some_and(|own| !own.is_empty());
+        // hugelgupf/p9 says that whatever is wrong.
+        if !can_be || !matches!(value, Err(Error::Refused(Errno::EINVAL))) {
+            return value;
+        }
+        match self.list_xattrs(fid) {
+            Ok(list) if list.split(|byte| *byte == 0).all(|it| it != name) => {
+                Err(Error::Refused(Errno::ENODATA))
+            }
+            Err(error) if error.is_fatal() => Err(error),
+            _ => value,
+        }
+    }
+
+    /// The names of all attributes, each ended by a NUL.
+    pub(crate) fn list_xattrs(&self, fid: u32) -> Result<Vec<u8>> {
+        let said = self.walk_xattr(fid, b"")?;
+        let mut list = Vec::with_capacity(said.len() + 1);
+        // Some servers have a NUL where there is no name.
+        for name in said.split(|byte| *byte == 0).filter(|it| !it.is_empty()) {
+            list.extend(name);
+            list.push(0);
+        }
+        Ok(list)
+    }
+
+    /// The value of an attribute, or without a name the list of all.
+    fn walk_xattr(&self, fid: u32, name: &[u8]) -> Result<Vec<u8>> {
         self.require_linux("extended attributes")?;
         let newfid = self.connection.take_fid();
         let name = Str(name);

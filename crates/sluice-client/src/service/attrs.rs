@@ -79,19 +79,19 @@ impl Inner {
         Ok(Stamp::NONE)
     }
 
-    /// A dialect without the message gets a file system without figures.
+    /// A dialect or a server without the message gets a file system without figures.
     pub(super) fn statfs(&self, ctx: &Ctx<'_>, node: NodeId) -> sluice_vfs::Result<StatFs> {
         self.run(ctx, |turn| {
             let held = turn.held(node, None)?;
-            match turn.tree.is_linux() {
-                true => turn.tree.statfs(held.number()),
-                false => Ok(StatFs {
+            match turn.tree.statfs(held.number()) {
+                Err(error) if error.is_unsupported() => Ok(StatFs {
                     fs_type: FS_TYPE,
                     bsize: 4096,
                     frsize: 4096,
                     namelen: 255,
                     ..StatFs::default()
                 }),
+                outcome => outcome,
             }
         })
     }
@@ -106,7 +106,10 @@ impl Inner {
     ) -> sluice_vfs::Result<usize> {
         let value = self.run(ctx, |turn| {
             let held = turn.held(node, None)?;
-            turn.tree.read_xattr(held.number(), name)
+            match name.is_empty() {
+                true => turn.tree.list_xattrs(held.number()),
+                false => turn.tree.read_xattr(held.number(), name),
+            }
         })?;
         if let Some(sink) = sink {
             if value.len() > sink.remaining() {

@@ -39,11 +39,6 @@ impl Fid {
     pub(super) fn is_of(&self, tree: &Arc<Tree>) -> bool {
         Arc::ptr_eq(&self.tree, tree)
     }
-
-    /// Whether both are of one connection.
-    pub(super) fn is_same_connection(&self, other: &Fid) -> bool {
-        self.is_of(&other.tree)
-    }
 }
 
 impl Drop for Fid {

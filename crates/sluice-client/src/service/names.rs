@@ -7,7 +7,7 @@ use super::session::Inner;
 use super::turn::Turn;
 use crate::error::{Error, Result};
 use crate::ops::Tree;
-use sluice_proto::p9::wire::Qid;
+use sluice_proto::p9::wire::{Dialect, Qid};
 use sluice_vfs::{
     Ctx, Device, Entry, Errno, FileType, Lookup, Name, NewNode, NodeId, RenameFlags, Renamed,
     SYMLINK_TARGET_MAX, Stamp,
@@ -170,6 +170,10 @@ impl Inner {
             turn.once(|tree| tree.rename((from.number(), old.1), (to.number(), new.1)))?;
             let (old, new) = ((old.0, old.1.as_bytes()), (new.0, new.1.as_bytes()));
             self.nodes.moved(old, new);
+            // To some servers, diod for one, a fid is a path.
+            if turn.tree.dialect() != Dialect::Sluice {
+                self.nodes.find_anew(new);
+            }
             Ok(Renamed::default())
         })
     }

@@ -4,7 +4,7 @@ use super::fid::Fid;
 use crate::error::Result;
 use crate::ops::Tree;
 use sluice_vfs::{Attr, AttrMask, Errno, FileType, NodeId, Timestamp};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What makes a file the same one, by whatever name.
@@ -208,7 +208,7 @@ impl Nodes {
         if let Some(node) = state.get_mut(id) {
             node.refs += u64::from(id != NodeId::ROOT);
             if let Some((user, fid)) = fid {
-                old.extend(node.keep_fid(user, fid, false));
+                old.extend(node.keep_fid(user, fid));
             }
         }
         if let Some((dir, name)) = place.filter(|_| id != NodeId::ROOT) {
@@ -245,7 +245,7 @@ impl Nodes {
         let mut old = None;
         let mut state = self.lock();
         if let Some(node) = state.get_mut(node) {
-            old = node.keep_fid(user, fid, true);
+            old = node.keep_fid(user, fid);
         }
         drop(state);
         drop(old);
@@ -290,6 +290,22 @@ impl Nodes {
         drop(old);
     }
 
+    /// What a name leads to, and all below, is found by names when it is needed next.
+    pub(super) fn find_anew(&self, (dir, name): (NodeId, &[u8])) {
+        let mut old = Vec::new();
+        let mut state = self.lock();
+        let top = state.get(dir).and_then(|dir| dir.children.get(name));
+        let mut left: Vec<NodeId> = top.copied().into_iter().collect();
+        // Directories may have been moved into each other behind our back.
+        let mut met: HashSet<NodeId> = left.iter().copied().collect();
+        while let Some(node) = left.pop().and_then(|id| state.get_mut(id)) {
+            old.extend(node.fids.drain(..).map(|(_, fid)| fid));
+            left.extend(node.children.values().filter(|id| met.insert(**id)));
+        }
+        drop(state);
+        drop(old);
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -302,16 +318,12 @@ impl Node {
         Some(Arc::clone(&found.1))
     }
 
-    /// Keeps a fid, if there is none or with `replaces`; one that is given up.
-    fn keep_fid(&mut self, user: u32, fid: &Arc<Fid>, replaces: bool) -> Option<Arc<Fid>> {
+    /// Keeps a fid, which was found by a name that is known to be right now, unlike
+    /// those before it; one that is given up.
+    fn keep_fid(&mut self, user: u32, fid: &Arc<Fid>) -> Option<Arc<Fid>> {
         let mut fids = self.fids.iter_mut();
-        let own = fids.find(|(owner, _)| *owner == user);
-        let other_connection = |kept: &Arc<Fid>| !kept.is_same_connection(fid);
-        match own {
-            Some((_, kept)) if replaces || other_connection(kept) => {
-                Some(std::mem::replace(kept, Arc::clone(fid)))
-            }
-            Some(_) => None,
+        match fids.find(|(owner, _)| *owner == user) {
+            Some((_, kept)) => Some(std::mem::replace(kept, Arc::clone(fid))),
             None => {
                 self.fids.push((user, Arc::clone(fid)));
                 let is_full = self.fids.len() > USERS_MAX;

@@ -4,6 +4,7 @@ mod files;
 mod liars;
 mod many;
 mod names;
+mod others;
 mod server;
 mod service;
 mod trips;
