@@ -106,14 +106,13 @@ pub struct Row {
     pub results: Vec<Result<Figure, String>>,
 }
 
-/// Rounds before those that count: caches fill, threads start.
-const WARM_UP_ROUNDS: u32 = 1;
-
 /// How much to measure.
 #[derive(Clone, Debug)]
 pub struct Extent {
     /// Bursts of each entrant in each cell.
     pub rounds: u32,
+    /// Rounds before those that count: caches fill, threads start.
+    pub warm_up_rounds: u32,
     /// Only cells with this in their name.
     pub only: Option<String>,
     /// On which processors.
@@ -145,10 +144,10 @@ pub fn hold<C: Contestant>(
 }
 
 fn hold_cell<C: Contestant>(cell: &Cell<C>, entrants: &mut [Entrant<C>], extent: &Extent) -> Row {
-    let rounds = extent.rounds;
+    let warm_up = extent.warm_up_rounds;
     let mut tallies: Vec<Result<Tally, String>> = vec![Ok(Tally::default()); entrants.len()];
-    for (turn, index) in turns(entrants.len(), WARM_UP_ROUNDS + rounds).enumerate() {
-        let counts = turn >= WARM_UP_ROUNDS as usize * tallies.len();
+    for (turn, index) in turns(entrants.len(), warm_up + extent.rounds).enumerate() {
+        let counts = turn >= warm_up as usize * tallies.len();
         let (Some(entrant), Some(slot)) = (entrants.get_mut(index), tallies.get_mut(index)) else {
             continue;
         };
@@ -382,6 +381,7 @@ mod tests {
             })
             .collect();
         let extent = Extent {
+            warm_up_rounds: 1,
             rounds,
             only: None,
             placement: Placement::Apart,

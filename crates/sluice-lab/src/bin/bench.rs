@@ -40,6 +40,11 @@ struct Cli {
     #[arg(long, global = true)]
     quick: bool,
 
+    /// Bursts of each entrant in each cell
+    #[arg(long, value_name = "NUMBER", global = true, conflicts_with = "quick",
+        value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: Option<u32>,
+
     /// Only cells with TEXT in their name
     #[arg(long, value_name = "TEXT", global = true)]
     cell: Option<String>,
@@ -104,8 +109,8 @@ enum What {
     /// diod and a server that answers from memory
     #[command(name = "v9fs")]
     V9fs,
-    /// Work in a guest under QEMU on 9P mounts over virtio: sluice serve and
-    /// QEMU's own server
+    /// Work in a guest under QEMU on 9P mounts over virtio: sluice serve, QEMU's
+    /// own server and a server that answers from memory
     Qemu,
     /// Be the server that answers from memory
     #[command(hide = true)]
@@ -124,6 +129,13 @@ enum What {
     /// Be the 9P server that answers from memory
     #[command(hide = true)]
     NullServer9p { address: Address, share: PathBuf },
+    /// Be the same as a virtio device
+    #[command(hide = true)]
+    NullDevice9p {
+        socket: PathBuf,
+        share: PathBuf,
+        tag: String,
+    },
     /// Be Sluice on a disk that stalls
     #[command(hide = true)]
     StallingServer { socket: PathBuf, share: PathBuf },
@@ -179,6 +191,9 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
         }
         Some(What::NullServer9p { address, share }) => {
             return null::p9::serve(address, share);
+        }
+        Some(What::NullDevice9p { socket, share, tag }) => {
+            return null::p9::serve_ring(socket, share, tag);
         }
         Some(What::StallingServer { socket, share }) => {
             return raw::serve_stalling(socket, share);
@@ -258,11 +273,11 @@ impl Cli {
 
     fn extent(&self, usual_rounds: u32, placement: Placement) -> Extent {
         Extent {
-            rounds: if self.quick {
-                QUICK_ROUNDS
-            } else {
-                usual_rounds
+            rounds: match self.quick {
+                true => QUICK_ROUNDS,
+                false => self.rounds.unwrap_or(usual_rounds),
             },
+            warm_up_rounds: 1,
             only: self.cell.clone(),
             placement,
         }
@@ -280,6 +295,11 @@ impl Cli {
         GuestExtent {
             short: self.extent(GUEST_ROUNDS, Placement::Apart),
             long: self.extent(GUEST_LONG_ROUNDS, Placement::Apart),
+            whole: Extent {
+                // Each begins with everything forgotten, and takes a minute.
+                warm_up_rounds: 0,
+                ..self.extent(GUEST_LONG_ROUNDS, Placement::Apart)
+            },
             is_quick: self.quick,
         }
     }

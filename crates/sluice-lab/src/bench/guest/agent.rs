@@ -79,6 +79,7 @@ mod tests {
             source: "tag".into(),
             filesystem: "virtiofs".into(),
             options: String::new(),
+            in_memory: false,
         };
         let place = Place::new(&mount, Path::new("/nowhere"), "own");
         for order in ["run", "dance stat", "run nothing of the kind"] {

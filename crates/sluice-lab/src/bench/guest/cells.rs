@@ -88,8 +88,14 @@ pub(super) const TRUSTED_NAMES: &[Cell<ServedGuest>] = &[
     cell!("unlink", Unit::Operation),
 ];
 
-/// A part of hostapd, so that it can be built more than once.
+/// A part of hostapd.
 pub(super) const BUILDS: &[Cell<ServedGuest>] = &[cell!("make hostapd_cli", Unit::Operation, anew)];
+
+/// All of hostapd and of wpa_supplicant.
+pub(super) const WHOLE_BUILDS: &[Cell<ServedGuest>] = &[
+    cell!("make hostapd", Unit::Operation, anew),
+    cell!("make wpa_supplicant", Unit::Operation, anew),
+];
 
 /// On 9P with nothing cached: each is messages.
 pub(super) const UNCACHED: &[Cell<ServedGuest>] = &[

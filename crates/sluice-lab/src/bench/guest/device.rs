@@ -109,14 +109,16 @@ fn guest(programs: &Programs, fixture: &GuestFixture, entrant: usize, served: &S
     let cache = programs.lab.clone();
     let own = fixture::own(entrant);
     let mount = &served.mount;
-    let mut guest = Guest::new([
+    let mut command = vec![
         "/tools/bench",
         "in-guest",
         &own,
         &mount.source,
         &mount.filesystem,
         &mount.options,
-    ]);
+    ];
+    command.extend(mount.in_memory.then_some("--in-memory"));
+    let mut guest = Guest::new(command);
     guest.root = Some(GuestRoot {
         source: trusted(cache.join("root")),
         writable: false,

@@ -18,6 +18,9 @@ const P9_MEMORY_MIB: u32 = 256;
 /// A guest's memory that is enough for a compiler.
 const BUILDER_MEMORY_MIB: u32 = 512;
 
+/// The same for one that has the compiler's files in its memory, too.
+const KEEPER_MEMORY_MIB: u32 = 1536;
+
 /// What guests mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
@@ -59,10 +62,14 @@ pub(super) struct Group {
     pub(super) quick: &'static [Cell<ServedGuest>],
     /// Cells whose bursts take seconds.
     pub(super) long: &'static [Cell<ServedGuest>],
+    /// Cells whose bursts take a minute.
+    pub(super) whole: &'static [Cell<ServedGuest>],
+    /// There is a system in the share, to compile with.
+    pub(super) has_system: bool,
 }
 
 /// Most contenders of a table: each has a directory of its own in the share.
-pub(super) const CONTENDERS_MAX: usize = 4;
+pub(super) const CONTENDERS_MAX: usize = 6;
 
 const fn contender(label: &'static str, role: Role, program: Program) -> Contender {
     Contender {
@@ -72,7 +79,7 @@ const fn contender(label: &'static str, role: Role, program: Program) -> Contend
     }
 }
 
-const fn on_virtio_fs(trust: Trust) -> [Contender; CONTENDERS_MAX] {
+const fn on_virtio_fs(trust: Trust) -> [Contender; 4] {
     [
         contender("sluice", Role::Subject, Program::VirtioFs(Sluice, trust)),
         contender(
@@ -111,6 +118,8 @@ const VIRTIO_FS: &[Group] = &[
         short: cells::NAMES,
         quick: cells::NAMES,
         long: cells::PROGRAMS,
+        whole: &[],
+        has_system: false,
     },
     Group {
         title: "file data, cache=auto",
@@ -123,6 +132,8 @@ const VIRTIO_FS: &[Group] = &[
         short: cells::DATA,
         quick: cells::QUICK_DATA,
         long: &[],
+        whole: &[],
+        has_system: false,
     },
     Group {
         title: "names and attributes, cache=always",
@@ -132,6 +143,8 @@ const VIRTIO_FS: &[Group] = &[
         short: cells::TRUSTED_NAMES,
         quick: cells::TRUSTED_NAMES,
         long: cells::TRUSTED_PROGRAMS,
+        whole: &[],
+        has_system: false,
     },
     Group {
         title: "building, cache=always",
@@ -141,13 +154,15 @@ const VIRTIO_FS: &[Group] = &[
         short: &[],
         quick: &[],
         long: cells::BUILDS,
+        whole: &[],
+        has_system: true,
     },
 ];
 
 const EVERYTHING_ON_THE_SHARE: &str = "compiler, headers and sources are on the share";
 
 /// On 9P, with nothing cached.
-const fn uncached(poll: Poll) -> [Contender; CONTENDERS_MAX] {
+const fn uncached(poll: Poll) -> [Contender; 4] {
     const NONE: &str = "cache=none";
     [
         on_9p("sluice", Role::Subject, P9Program::Sluice(poll), NONE),
@@ -171,6 +186,8 @@ const P9: &[Group] = &[
         short: cells::UNCACHED,
         quick: cells::UNCACHED,
         long: &[],
+        whole: &[],
+        has_system: false,
     },
     Group {
         title: "cache=none, --poll=off",
@@ -180,6 +197,8 @@ const P9: &[Group] = &[
         short: cells::UNCACHED,
         quick: &[],
         long: &[],
+        whole: &[],
+        has_system: false,
     },
     Group {
         title: "building, cache=loose",
@@ -187,6 +206,8 @@ const P9: &[Group] = &[
             EVERYTHING_ON_THE_SHARE,
             "diod's qid.version is 0, which makes the guest keep no data unless it is mounted \
              with ignoreqv",
+            "memory: everything is on the guest's own tmpfs, and nobody is asked; of floor: how \
+             much of the way from the best peer to that is done",
         ],
         contenders: &[
             on_9p(
@@ -208,10 +229,14 @@ const P9: &[Group] = &[
                 "cache=loose,ignoreqv",
             ),
             on_9p("diod", Role::Peer, P9Program::Diod, "cache=loose"),
+            contender("memory", Role::Floor, Program::Memory),
+            on_9p("null server", Role::Floor, P9Program::Null, "cache=loose"),
         ],
-        memory_mib: BUILDER_MEMORY_MIB,
+        memory_mib: KEEPER_MEMORY_MIB,
         short: &[],
         quick: &[],
         long: cells::BUILDS,
+        whole: cells::WHOLE_BUILDS,
+        has_system: true,
     },
 ];

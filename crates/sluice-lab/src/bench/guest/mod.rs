@@ -36,6 +36,8 @@ pub struct GuestExtent {
     pub short: Extent,
     /// Bursts of programs that go through the whole tree.
     pub long: Extent,
+    /// Bursts of programs that work for a minute.
+    pub whole: Extent,
     /// Fewer cells, and none with long bursts.
     pub is_quick: bool,
 }
@@ -54,6 +56,32 @@ impl GuestExtent {
             false => group.long,
         }
     }
+
+    fn whole_cells(&self, group: &Group) -> &'static [Cell<ServedGuest>] {
+        match self.is_quick {
+            true => &[],
+            false => group.whole,
+        }
+    }
+
+    /// What is to be measured for a group, and how much.
+    fn parts(&self, group: &Group) -> [(&'static [Cell<ServedGuest>], &Extent); 3] {
+        [
+            (self.short_cells(group), &self.short),
+            (self.long_cells(group), &self.long),
+            (self.whole_cells(group), &self.whole),
+        ]
+    }
+
+    fn wants(&self, group: &Group) -> bool {
+        let mut parts = self.parts(group).into_iter();
+        parts.any(|(cells, extent)| extent.of(cells).next().is_some())
+    }
+
+    /// Whether a group's guests compile something.
+    fn builds(&self, group: &Group) -> bool {
+        group.has_system && self.wants(group)
+    }
 }
 
 /// Measures all groups on mounts of `protocol`, on a share below `parent`. A peer
@@ -68,22 +96,15 @@ pub fn run(
     processors: &Processors,
     extent: &GuestExtent,
 ) -> Result<Vec<Table>, BenchError> {
-    let builds = match extent.is_quick {
-        true => false,
-        false => extent.long.of(cells::BUILDS).next().is_some(),
-    };
+    let groups = protocol.groups();
+    let builds = groups.iter().any(|group| extent.builds(group));
     let system = builds.then_some(programs.lab.as_path());
     let fixture = Rc::new(GuestFixture::make(parent, CONTENDERS_MAX, system)?);
     fs::copy(&programs.bench, fixture.beside("tools/bench")).context("the guest's tools")?;
-    let is_wanted = |group: &Group| {
-        extent.short.of(extent.short_cells(group)).next().is_some()
-            || extent.long.of(extent.long_cells(group)).next().is_some()
-    };
-    protocol
-        .groups()
+    groups
         .iter()
         .enumerate()
-        .filter(|(_, group)| is_wanted(group))
+        .filter(|(_, group)| extent.wants(group))
         .map(|(index, group)| {
             let table = run_group(index, group, programs, &fixture, processors, extent)?;
             Ok(Table {
@@ -109,18 +130,10 @@ fn run_group(
     notes.extend(group.notes.iter().map(|&note| note.to_owned()));
     let mut entrants = start_all((index, group), programs, fixture, processors, &mut notes)?;
     let progress = |cell| eprintln!("bench: guest, {}: {cell}", group.title);
-    let mut rows = contest::hold(
-        extent.short_cells(group),
-        &mut entrants,
-        &extent.short,
-        progress,
-    );
-    rows.extend(contest::hold(
-        extent.long_cells(group),
-        &mut entrants,
-        &extent.long,
-        progress,
-    ));
+    let mut rows = Vec::new();
+    for (cells, extent) in extent.parts(group) {
+        rows.extend(contest::hold(cells, &mut entrants, extent, progress));
+    }
     Ok(Table {
         title: group.title.to_owned(),
         notes,

@@ -36,6 +36,8 @@ pub(super) enum Program {
     VirtioFs(VirtioFsProgram, Trust),
     /// Over 9P on TCP, mounted with these options.
     P9(P9Program, &'static str),
+    /// By itself: what is built is copied first.
+    Memory,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +126,12 @@ impl Program {
                 serve_virtio_fs(command, socket, log)
             }
             Program::P9(program, options) => serve_9p(program, options, programs, share, log),
+            Program::Memory => {
+                let program = P9Program::Sluice(Poll::Auto);
+                let mut served = serve_9p(program, "cache=loose", programs, share, log)?;
+                served.mount.in_memory = true;
+                Ok(served)
+            }
         }
     }
 }
@@ -144,6 +152,7 @@ fn serve_virtio_fs(command: Command, socket: &Path, log: &Path) -> Result<Served
             source: TAG.to_owned(),
             filesystem: "virtiofs".to_owned(),
             options: String::new(),
+            in_memory: false,
         },
     })
 }
@@ -177,6 +186,7 @@ fn serve_9p(
             source: server.ip().to_string(),
             filesystem: "9p".to_owned(),
             options: format!("trans=tcp,port={},{options}", server.port()),
+            in_memory: false,
         },
         source: ShareSource::P9 { server, options },
         network: Some(wire.network),

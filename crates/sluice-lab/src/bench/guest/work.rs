@@ -31,6 +31,9 @@ pub struct ShareMount {
     /// All other options.
     #[arg(default_value = "")]
     pub options: String,
+    /// Builds are done on a copy of the share in the guest's memory
+    #[arg(long)]
+    pub in_memory: bool,
 }
 
 /// The share as the guest sees it.
@@ -138,13 +141,14 @@ const WORKS: &[Work] = &[
         rm.arg("-rf").arg(place.own.join(fixture::DOOMED));
         of_the_tree(rm)
     }),
-    work("make hostapd_cli", Place::remount, |place| {
-        let mut build = Command::new("unshare");
-        build.args(["--mount", "sh", "-ec", BUILD]);
-        build.env("SYSTEM", place.root.join(fixture::SYSTEM));
-        build.env("SOURCES", place.own.join(fixture::SOURCES));
-        build.env("SOURCES_AT", fixture::SOURCES_AT);
-        timed(build, 1)
+    work("make hostapd_cli", Place::prepare_build, |place| {
+        place.build("hostapd", "hostapd_cli")
+    }),
+    work("make hostapd", Place::prepare_build, |place| {
+        place.build("hostapd", "all")
+    }),
+    work("make wpa_supplicant", Place::prepare_build, |place| {
+        place.build("wpa_supplicant", "all")
     }),
     fio("seqread-psync-4k", |place| {
         place.fio("read", "4k", "psync", Jobs::One)
@@ -206,8 +210,11 @@ const WORKS: &[Work] = &[
 const BUILD: &str = r#"
     mount --bind "$SOURCES" "$SYSTEM/$SOURCES_AT"
     mount --bind /dev "$SYSTEM/dev"
-    exec chroot "$SYSTEM" make -C "/$SOURCES_AT/hostapd" hostapd_cli
+    exec chroot "$SYSTEM" make -C "/$SOURCES_AT/$FOLDER" "$TARGET"
 "#;
+
+/// Where a guest keeps in its memory what it builds with, and what it builds.
+const MEMORY: &str = "/mnt/memory";
 
 /// How fio works.
 #[derive(Clone, Copy)]
@@ -254,11 +261,48 @@ impl Place {
             source,
             filesystem,
             options,
+            ..
         } = &self.mount;
         let options = CString::new(options.as_str()).context("mount options")?;
         let flags = MountFlags::empty();
         mount(source, &self.root, filesystem, flags, options.as_c_str())
             .context("mounting the share")
+    }
+
+    /// Sources as they were before, which nobody has seen yet. In memory, the system is
+    /// copied once.
+    fn prepare_build(&self) -> Result<(), BenchError> {
+        self.remount()?;
+        if !self.mount.in_memory {
+            return Ok(());
+        }
+        let memory = Path::new(MEMORY);
+        if !memory.exists() {
+            fs::create_dir(memory).context(MEMORY)?;
+            let options = Some(c"size=100%");
+            mount(MEMORY, memory, "tmpfs", MountFlags::empty(), options).context(MEMORY)?;
+            copy(&self.root.join(fixture::SYSTEM), memory)?;
+        }
+        let sources = memory.join(fixture::SOURCES);
+        if sources.exists() {
+            fs::remove_dir_all(&sources)?;
+        }
+        copy(&self.own.join(fixture::SOURCES), memory)
+    }
+
+    fn build(&self, folder: &str, target: &str) -> Result<Measured, BenchError> {
+        let memory = PathBuf::from(MEMORY);
+        let (root, own) = match self.mount.in_memory {
+            true => (&memory, &memory),
+            false => (&self.root, &self.own),
+        };
+        let mut build = Command::new("unshare");
+        build.args(["--mount", "sh", "-ec", BUILD]);
+        build.env("SYSTEM", root.join(fixture::SYSTEM));
+        build.env("SOURCES", own.join(fixture::SOURCES));
+        build.env("SOURCES_AT", fixture::SOURCES_AT);
+        build.env("FOLDER", folder).env("TARGET", target);
+        timed(build, 1)
     }
 
     fn empty_own(&self) -> Result<(), BenchError> {
@@ -378,6 +422,12 @@ fn list_long(place: &Place) -> Result<Measured, BenchError> {
         return Err(BenchError::new(format!("{count} entries listed")));
     }
     Ok(per_operation(start, count))
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), BenchError> {
+    let mut cp = Command::new("cp");
+    cp.arg("-a").arg(from).arg(to);
+    timed(cp, 1).map(drop)
 }
 
 /// A program that goes through all of the tree: the time of a file.

@@ -1,5 +1,6 @@
 //! 9P on virtio in one guest under QEMU, which has mounted the same directory from
-//! Sluice and from QEMU's own server, with the same options, nothing cached.
+//! Sluice, from QEMU's own server and from one that answers from memory, with the same
+//! options, nothing cached.
 
 mod work;
 
@@ -27,12 +28,24 @@ pub use work::obey;
 
 const OPTIONS: &str = "cache=none,access=client";
 
-/// Everybody who takes part, in the order of the table: label, role, whether Sluice serves.
-const ENTRANTS: &[(&str, Role, bool)] = &[
-    ("sluice", Role::Subject, true),
-    ("sluice again", Role::Control, true),
-    ("QEMU", Role::Peer, false),
+/// Everybody who takes part, in the order of the table.
+const ENTRANTS: &[(&str, Role, Who)] = &[
+    ("sluice", Role::Subject, Who::Sluice),
+    ("sluice again", Role::Control, Who::Sluice),
+    ("QEMU", Role::Peer, Who::Qemu),
+    ("null server", Role::Floor, Who::Null),
 ];
+
+/// Who serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// One process for all of its mounts.
+    Sluice,
+    /// The machine itself.
+    Qemu,
+    /// A process that answers from memory.
+    Null,
+}
 
 /// A cell that has the guest do the work of this name.
 macro_rules! cell {
@@ -73,16 +86,17 @@ pub fn run(
     let mut entrants: Vec<Entrant<Mounted>> = ENTRANTS
         .iter()
         .enumerate()
-        .map(|(number, &(label, role, is_sluice))| Entrant {
+        .map(|(number, &(label, role, who))| Entrant {
             label: label.to_owned(),
             role,
             contestant: Mounted {
                 talk: Rc::clone(&talk),
                 at: mount_point(number),
-                clock: match is_sluice {
-                    true => scene.server.cpu_clock(),
+                clock: match who {
+                    Who::Sluice => scene.sluice.cpu_clock(),
+                    Who::Null => scene.null.cpu_clock(),
                     // Its threads are the guest's, too.
-                    false => CpuClock::none(),
+                    Who::Qemu => CpuClock::none(),
                 },
             },
         })
@@ -92,8 +106,9 @@ pub fn run(
     Ok(Some(Table {
         title: "9P on virtio, in a guest under QEMU".to_owned(),
         notes: vec![format!(
-            "{}; one guest with a mount for each, {OPTIONS}, messages of 500 KiB; QEMU's server \
-             with security_model=none",
+            "{}; one guest with a mount for each, {OPTIONS}, messages of up to 500 KiB, in which \
+             Linux 7.2 puts one page of a read or write; QEMU's server with security_model=none; the null server holds a copy of the share in memory; of \
+             floor: how much of the way from QEMU to the null server is done",
             scene.machine
         )],
         entrants: entrants
@@ -111,7 +126,8 @@ fn mount_point(number: usize) -> String {
 /// A directory, its server, and the guest.
 struct Scene {
     talk: Talk,
-    server: Server,
+    sluice: Server,
+    null: Server,
     machine: String,
     _folder: TempDir,
 }
@@ -128,19 +144,22 @@ impl Scene {
         work::fill(&share, ENTRANTS.len()).context("making the share")?;
         fs::create_dir(beside("tools"))?;
         fs::copy(&programs.bench, beside("tools/bench")).context("the guest's tools")?;
-        let sockets: Vec<PathBuf> = (0..ENTRANTS.len())
-            .filter(|number| ENTRANTS[*number].2)
-            .map(|number| beside(&format!("{number}.sock")))
-            .collect();
-        let server = serve(programs, &share, &sockets, &beside("log"))?;
+        let devices = devices_of(Who::Sluice, folder.path())?;
+        let sluice = start(sluice(programs, &share, &devices), &devices, &beside("log"))?;
+        let devices = devices_of(Who::Null, folder.path())?;
+        let null = start(
+            null(programs, &share, &devices),
+            &devices,
+            &beside("null.log"),
+        )?;
         let mut guest = guest(programs, &beside("tools"));
-        for (number, &(_, _, is_sluice)) in ENTRANTS.iter().enumerate() {
-            let server = match is_sluice {
-                true => Virtio9pServer::Socket {
-                    socket: beside(&format!("{number}.sock")),
+        for (number, &(_, _, who)) in ENTRANTS.iter().enumerate() {
+            let server = match who {
+                Who::Sluice | Who::Null => Virtio9pServer::Socket {
+                    socket: socket(folder.path(), number),
                     tag: tag(number)?,
                 },
-                false => Virtio9pServer::Qemu { dir: share.clone() },
+                Who::Qemu => Virtio9pServer::Qemu { dir: share.clone() },
             };
             guest.shares.push(GuestShare {
                 source: ShareSource::Virtio9p {
@@ -154,7 +173,8 @@ impl Scene {
         let machine = guest.machine.probe().map_err(said)?;
         Ok(Scene {
             talk: Talk::start(&guest)?,
-            server,
+            sluice,
+            null,
             machine,
             _folder: folder,
         })
@@ -165,23 +185,46 @@ fn tag(number: usize) -> Result<Tag, BenchError> {
     format!("bench{number}").parse().map_err(BenchError::new)
 }
 
-/// One process with a device at each of `sockets`.
-fn serve(
-    programs: &Programs,
-    share: &Path,
-    sockets: &[PathBuf],
-    log: &Path,
-) -> Result<Server, BenchError> {
+/// Where a process has a device, and its name.
+type DeviceAt = (PathBuf, Tag);
+
+/// The devices of one who serves, with sockets in `folder`.
+fn devices_of(who: Who, folder: &Path) -> Result<Vec<DeviceAt>, BenchError> {
+    let mounts = ENTRANTS.iter().enumerate();
+    let its = mounts.filter(|(_, (_, _, its))| *its == who);
+    let device = |(number, _)| Ok((socket(folder, number), tag(number)?));
+    its.map(device).collect()
+}
+
+fn socket(folder: &Path, number: usize) -> PathBuf {
+    folder.join(format!("{number}.sock"))
+}
+
+fn sluice(programs: &Programs, share: &Path, devices: &[DeviceAt]) -> Command {
     let mut command = Command::new(&programs.sluice);
     command.arg("serve");
-    for (number, socket) in sockets.iter().enumerate() {
-        command.args((number > 0).then_some("--and")).arg(share);
+    for (index, (socket, tag)) in devices.iter().enumerate() {
+        command.args((index > 0).then_some("--and")).arg(share);
         command.arg("--virtio-9p").arg(socket);
-        command.args(["--tag", tag(number)?.as_str()]);
+        command.args(["--tag", tag.as_str()]);
     }
+    command
+}
+
+fn null(programs: &Programs, share: &Path, devices: &[DeviceAt]) -> Command {
+    let mut command = Command::new(&programs.bench);
+    command.arg("null-device9p");
+    for (socket, tag) in devices {
+        command.arg(socket).arg(share).arg(tag.as_str());
+    }
+    command
+}
+
+/// Waits until all of its devices are there.
+fn start(command: Command, devices: &[DeviceAt], log: &Path) -> Result<Server, BenchError> {
     let mut server = Server::start(command, log)?;
-    let is_socket = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    let is_ready = || sockets.iter().all(is_socket);
+    let is_socket = |path: &Path| fs::metadata(path).is_ok_and(|it| it.file_type().is_socket());
+    let is_ready = || devices.iter().all(|(socket, _)| is_socket(socket));
     server.wait_until(|| is_ready().then_some(()))?;
     Ok(server)
 }

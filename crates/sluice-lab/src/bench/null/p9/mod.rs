@@ -1,7 +1,8 @@
-//! A 9P server that answers from memory, on [`serve`]'s sockets or whatever else
-//! carries messages to a [`Session`].
+//! A 9P server that answers from memory, on [`serve`]'s sockets, as [`serve_ring`]'s
+//! device, or on whatever else carries messages to a [`Session`].
 
 mod answer;
+mod ring;
 mod session;
 mod socket;
 mod words;
@@ -9,6 +10,7 @@ mod words;
 use super::tree::Tree;
 use crate::bench::error::{BenchError, Context};
 pub use answer::Answer;
+pub use ring::serve_ring;
 pub use session::Session;
 pub use socket::serve;
 use std::path::Path;
