@@ -2,7 +2,7 @@
 
 use crate::here::{Here, wait_until};
 use crate::peer::Peer;
-use crate::server::write_pattern;
+use crate::server::{pattern, write_pattern};
 use sluice_proto::p9::wire::*;
 use sluicefs::serve::{HubLimits, held_bytes};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -41,13 +41,10 @@ fn gluttons(here: &Here, count: usize) -> Vec<Peer> {
     (0..count).map(glutton).collect()
 }
 
-/// How often a glutton asks.
-const READS: u16 = 2;
-
-/// They do, and read none of it.
-fn ask(gluttons: &mut [Peer]) {
+/// They do, so often each, and read none of it.
+fn ask(gluttons: &mut [Peer], reads: u16) {
     for peer in gluttons {
-        for tag in 0..READS {
+        for tag in 0..reads {
             let (fid, offset, count) = (1, 0, MIB as u32);
             peer.send(tag, &Request::Read { fid, offset, count }, &[]);
         }
@@ -74,12 +71,24 @@ fn is_served(here: &Here) {
     }
 }
 
+/// More than a small buffer holds, and less than a socket takes.
+const LONG: usize = 100_000;
+
+/// Somebody who asks for much is, too.
+fn is_served_well(here: &Here) {
+    let mut peer = gluttons(here, 1).remove(0);
+    for _ in 0..3 {
+        assert_eq!(peer.read(1, 0, LONG as u32).unwrap().len(), LONG);
+    }
+}
+
 #[test]
 fn replies_that_nobody_takes_are_bounded_for_all_peers_together() {
     let _alone = alone();
     let here = small(8 * MIB, NEVER);
+    let reads = 2;
     let mut gluttons = gluttons(&here, 160);
-    ask(&mut gluttons);
+    ask(&mut gluttons, reads);
     wait_until("the limit is reached", || held_bytes() >= 8 * MIB);
     // Who reads gets all that it asked for, and nobody holds more meanwhile.
     let most = AtomicUsize::new(0);
@@ -87,7 +96,7 @@ fn replies_that_nobody_takes_are_bounded_for_all_peers_together() {
         for mut peer in gluttons {
             let most = &most;
             scope.spawn(move || {
-                for _ in 0..READS {
+                for _ in 0..reads {
                     assert!(peer.receive().data().len() > MIB / 2);
                     most.fetch_max(held_bytes(), Ordering::Relaxed);
                 }
@@ -99,17 +108,120 @@ fn replies_that_nobody_takes_are_bounded_for_all_peers_together() {
     assert!(most < 80 * MIB, "{most}");
 }
 
+/// Peers that hold all memory there is, until they are dropped.
+fn hoarders(here: &Here, limit: usize) -> Vec<Peer> {
+    let mut hoarders = gluttons(here, 2 * limit.div_ceil(MIB));
+    ask(&mut hoarders, 2);
+    wait_until("the limit is reached", || held_bytes() >= limit);
+    hoarders
+}
+
+fn long_read(count: usize) -> Request<'static> {
+    let (fid, offset, count) = (1, 0, count as u32);
+    Request::Read { fid, offset, count }
+}
+
+/// Requests of all kinds that need no memory.
+fn ask_for_little(peer: &mut Peer) {
+    let mask = GetattrMask::BASIC;
+    peer.call(&Request::Getattr { fid: 1, mask }).get();
+    peer.walk(0, 2, &[b"big"]).unwrap();
+    assert_eq!(peer.read(1, 5, 1000).unwrap().len(), 1000);
+    peer.call(&Request::Flush { oldtag: 999 }).get();
+    peer.call(&Request::Clunk { fid: 2 }).get();
+}
+
+#[test]
+fn small_requests_are_served_while_there_is_no_memory() {
+    let _alone = alone();
+    let here = small(4 * MIB, NEVER);
+    let mut waiting = gluttons(&here, 1).remove(0);
+    let hoarders = hoarders(&here, 4 * MIB);
+    let mut other = here.peer();
+    other.open(1, b"big", LopenFlags::empty()).unwrap();
+    ask_for_little(&mut other);
+    // On a connection on which a long read waits, too; but not what changes its fid.
+    waiting.send(2000, &long_read(MIB), &[]);
+    waiting.send(2001, &long_read(MIB), &[]);
+    ask_for_little(&mut waiting);
+    waiting.send(2002, &Request::Clunk { fid: 1 }, &[]);
+    // What has not begun can be taken back, and is never answered.
+    waiting.call(&Request::Flush { oldtag: 2000 }).get();
+    drop(hoarders);
+    let answer = waiting.receive();
+    assert_eq!((answer.tag(), answer.data().len()), (2001, MIB - 11));
+    assert_eq!(waiting.receive().tag(), 2002);
+}
+
+#[test]
+fn long_writes_wait_for_memory_and_arrive_whole() {
+    let _alone = alone();
+    let here = small(4 * MIB, NEVER);
+    let mut writers = Vec::new();
+    for number in 0..4_usize {
+        let mut peer = here.peer();
+        peer.create(1, format!("written{number}").as_bytes())
+            .unwrap();
+        writers.push(peer);
+    }
+    let hoarders = hoarders(&here, 4 * MIB);
+    let bytes = pattern(MIB - 100);
+    std::thread::scope(|scope| {
+        for mut peer in writers {
+            let bytes = &bytes;
+            scope.spawn(move || assert_eq!(peer.write(1, 0, bytes), Ok(bytes.len() as u32)));
+        }
+        let mut other = here.peer();
+        other.open(1, b"big", LopenFlags::empty()).unwrap();
+        ask_for_little(&mut other);
+        drop(hoarders);
+    });
+    for number in 0..4 {
+        let written = std::fs::read(here.share().join(format!("written{number}")));
+        assert!(written.unwrap() == bytes);
+    }
+}
+
+/// A long write that waits for a long read must not have the memory for which that waits.
+#[test]
+fn what_has_memory_waits_for_nothing_that_has_none() {
+    let _alone = alone();
+    let here = small(LONG, NEVER);
+    let mut peers = gluttons(&here, 6);
+    let hoarders = hoarders(&here, LONG);
+    let bytes = pattern(LONG);
+    std::thread::scope(|scope| {
+        for peer in &mut peers {
+            let bytes = &bytes;
+            scope.spawn(move || {
+                peer.walk(0, 2, &[]).unwrap();
+                peer.send(2000, &long_read(LONG), &[]);
+                peer.send(2001, &Request::Clunk { fid: 1 }, &[]);
+                // It has no such fid before the Tclunk is done.
+                let (fid, newfid) = (2, 1);
+                let names = Names::new(&[], &mut []).unwrap();
+                peer.send(2002, &Request::Walk { fid, newfid, names }, &[]);
+                let data = Payload { len: bytes.len() };
+                let (fid, offset) = (1, 0);
+                peer.send(2003, &Request::Write { fid, offset, data }, bytes);
+                let tags = [(); 4].map(|()| peer.receive().tag());
+                assert_eq!(tags, [2000, 2001, 2002, 2003]);
+            });
+        }
+        drop(hoarders);
+    });
+}
+
 #[test]
 fn who_does_not_read_is_sent_away_when_others_need_the_memory() {
     let _alone = alone();
     let here = small(8 * MIB, Duration::ZERO);
     let mut gluttons = gluttons(&here, 20);
-    ask(&mut gluttons);
+    ask(&mut gluttons, 1);
     is_served(&here);
-    wait_until("memory comes back", || held_bytes() < 8 * MIB);
-    assert!(here.plan.sessions() < 20, "some are gone");
+    is_served_well(&here);
+    wait_until("some are gone", || here.plan.sessions() < 20);
     drop(gluttons);
-    is_served(&here);
 }
 
 #[test]
@@ -118,8 +230,8 @@ fn who_stops_in_the_middle_of_messages_is_sent_away_when_others_need_the_memory(
     let here = small(4 * MIB, Duration::ZERO);
     let stallers: Vec<Peer> = (0..20).map(|number| staller(&here, number)).collect();
     is_served(&here);
-    wait_until("memory comes back", || held_bytes() < 4 * MIB);
-    assert!(here.plan.sessions() < 20, "some are gone");
+    is_served_well(&here);
+    wait_until("some are gone", || here.plan.sessions() < 20);
     drop(stallers);
 }
 

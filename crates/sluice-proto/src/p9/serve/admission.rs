@@ -45,7 +45,7 @@ impl<E> Refused<E> {
 pub enum Admission<E: Exchange> {
     /// To be run, on any thread.
     Run(Job<E>),
-    /// It waits for others, and comes out of [`Server::next_ready`].
+    /// It waits for others, or for memory, and comes out of [`Server::next_ready`].
     Waiting,
     /// It was answered, or needs no answer.
     Over,

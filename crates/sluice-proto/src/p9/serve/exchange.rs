@@ -20,6 +20,21 @@ pub trait Exchange: Send + 'static {
     /// reply. It has room for as much as the transport can send.
     fn sink(&mut self) -> &mut dyn ReadSink;
 
+    /// Whether a reply's payload of so many bytes takes memory that it may have to wait
+    /// for.
+    fn is_large(&self, _len: usize) -> bool {
+        false
+    }
+
+    /// Sets memory aside for such a payload, until it is in the sink. If there is none
+    /// the request waits, others go on, and [`Server::next_ready`] asks again, in the
+    /// order of arrival; the transport sees to it that it is called when there is some.
+    ///
+    /// [`Server::next_ready`]: super::Server::next_ready
+    fn reserve(&mut self, _len: usize) -> bool {
+        true
+    }
+
     /// Sends the reply: `message`, and behind it the first `payload_len` bytes
     /// of the sink, which the size in the message counts. What else is in the
     /// sink (a read that failed half way) must not reach the peer.

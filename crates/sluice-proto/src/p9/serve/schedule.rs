@@ -36,6 +36,8 @@ pub(super) enum Claims {
 enum Stage<J> {
     /// Waits for others.
     Waiting(J),
+    /// Waits for memory, and so does what depends on it.
+    Starved(J),
     /// Can run, or runs.
     Running,
     /// Waits for a lock: nothing waits for it but what must see its answer.
@@ -60,6 +62,7 @@ pub(super) struct Schedule<J> {
     ready: VecDeque<(Ticket, J)>,
     next_ticket: Ticket,
     waiting: usize,
+    starved: usize,
     bytes: usize,
 }
 
@@ -67,7 +70,7 @@ pub(super) struct Schedule<J> {
 pub(super) enum Admitted<J> {
     /// It can run at once.
     Run(Ticket, J),
-    /// It waits for others.
+    /// It waits for others, or for memory.
     Waiting,
 }
 
@@ -88,6 +91,7 @@ impl<J> Default for Schedule<J> {
             ready: VecDeque::new(),
             next_ticket: 1,
             waiting: 0,
+            starved: 0,
             bytes: 0,
         }
     }
@@ -112,6 +116,11 @@ impl<J> Schedule<J> {
             .any(|entry| entry.tag == tag && is_open(entry))
     }
 
+    /// Whether some wait for memory.
+    pub(super) fn has_starved(&self) -> bool {
+        self.starved > 0
+    }
+
     /// Takes a request in that may take so many bytes of memory. `job` is told
     /// whether it has to wait.
     pub(super) fn admit(
@@ -121,15 +130,48 @@ impl<J> Schedule<J> {
         bytes: usize,
         job: impl FnOnce(bool) -> J,
     ) -> Admitted<J> {
-        let ticket = self.next_ticket;
-        self.next_ticket += 1;
         let is_blocked = self.is_blocked(self.entries.len(), claims);
         let job = job(is_blocked);
-        let (stage, admitted) = match is_blocked {
-            true => (Stage::Waiting(job), Admitted::Waiting),
-            false => (Stage::Running, Admitted::Run(ticket, job)),
-        };
-        self.waiting += usize::from(is_blocked);
+        if is_blocked {
+            self.waiting += 1;
+            self.push(tag, claims, bytes, Stage::Waiting(job));
+            return Admitted::Waiting;
+        }
+        let ticket = self.push(tag, claims, bytes, Stage::Running);
+        Admitted::Run(ticket, job)
+    }
+
+    /// Takes a request in for which there is no memory now.
+    pub(super) fn admit_starved(&mut self, tag: u16, claims: Claims, bytes: usize, job: J) {
+        self.starved += 1;
+        self.push(tag, claims, bytes, Stage::Starved(job));
+    }
+
+    /// Goes on with those that wait for memory, in their order, as long as `feed` has
+    /// some: one that has memory must not wait for one that has none.
+    pub(super) fn feed(&mut self, mut feed: impl FnMut(&mut J) -> bool) {
+        if self.starved == 0 {
+            return;
+        }
+        for entry in &mut self.entries {
+            let Stage::Starved(job) = &mut entry.stage else {
+                continue;
+            };
+            if !feed(job) {
+                break;
+            }
+            if let Stage::Starved(job) = std::mem::replace(&mut entry.stage, Stage::Running) {
+                entry.stage = Stage::Waiting(job);
+                self.starved -= 1;
+                self.waiting += 1;
+            }
+        }
+        self.collect();
+    }
+
+    fn push(&mut self, tag: u16, claims: Claims, bytes: usize, stage: Stage<J>) -> Ticket {
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         self.entries.push_back(Entry {
             ticket,
@@ -139,7 +181,7 @@ impl<J> Schedule<J> {
             is_flushed: false,
             bytes,
         });
-        admitted
+        ticket
     }
 
     /// Takes back the latest request with this tag.
@@ -151,16 +193,7 @@ impl<J> Schedule<J> {
         };
         // A Tflush that waits has an answer to wait for itself.
         let can_go = !matches!(entry.claims, Claims::After(_));
-        if let Stage::Waiting(_) = entry.stage
-            && can_go
-            && let Some(Entry {
-                stage: Stage::Waiting(job),
-                bytes,
-                ..
-            }) = self.entries.remove(index)
-        {
-            self.waiting -= 1;
-            self.bytes = self.bytes.saturating_sub(bytes);
+        if can_go && let Some(job) = self.take_back(index) {
             self.collect();
             return Flushed::Removed(job);
         }
@@ -170,6 +203,22 @@ impl<J> Schedule<J> {
                 Flushed::Running(entry.ticket)
             }
             None => Flushed::Unknown,
+        }
+    }
+
+    /// Takes a request out, if it has not begun.
+    fn take_back(&mut self, index: usize) -> Option<J> {
+        let count = match self.entries.get(index)?.stage {
+            Stage::Waiting(_) => &mut self.waiting,
+            Stage::Starved(_) => &mut self.starved,
+            Stage::Running | Stage::Parked | Stage::Done => return None,
+        };
+        *count -= 1;
+        let entry = self.entries.remove(index)?;
+        self.bytes = self.bytes.saturating_sub(entry.bytes);
+        match entry.stage {
+            Stage::Waiting(job) | Stage::Starved(job) => Some(job),
+            Stage::Running | Stage::Parked | Stage::Done => None,
         }
     }
 
@@ -224,19 +273,9 @@ impl<J> Schedule<J> {
 
     /// Takes out all that has not begun.
     pub(super) fn clear_waiting(&mut self) -> Vec<J> {
-        let mut jobs: Vec<J> = Vec::new();
-        let mut kept = VecDeque::new();
-        for entry in self.entries.drain(..) {
-            match entry.stage {
-                Stage::Waiting(job) => {
-                    self.bytes = self.bytes.saturating_sub(entry.bytes);
-                    jobs.push(job);
-                }
-                _ => kept.push_back(entry),
-            }
-        }
-        self.entries = kept;
-        self.waiting = 0;
+        let all = (0..self.entries.len()).rev();
+        let mut jobs: Vec<J> = all.filter_map(|index| self.take_back(index)).collect();
+        jobs.reverse();
         for (ticket, job) in std::mem::take(&mut self.ready) {
             self.remove(ticket);
             jobs.push(job);
@@ -280,7 +319,9 @@ impl<J> Schedule<J> {
             Claims::After(ticket) => earlier.ticket == ticket,
             Claims::Everything => true,
             Claims::Fids(fids) => match earlier.stage {
-                Stage::Waiting(_) | Stage::Running => earlier.claims.stand_before(&fids),
+                Stage::Waiting(_) | Stage::Starved(_) | Stage::Running => {
+                    earlier.claims.stand_before(&fids)
+                }
                 Stage::Parked | Stage::Done => false,
             },
         })
@@ -466,13 +507,50 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_memory_waits_for_it_and_others_do_not() {
+        let mut schedule = Schedule::default();
+        schedule.admit_starved(1, uses(5), 10, 1);
+        schedule.admit_starved(2, uses(5), 10, 2);
+        assert!(admit(&mut schedule, 3, uses(5)).is_some());
+        assert_eq!(admit(&mut schedule, 4, changes(5)), None);
+        schedule.feed(|_| false);
+        assert_eq!(
+            (tags(&mut schedule), schedule.has_starved()),
+            (vec![], true)
+        );
+        // The first who gets none keeps those behind it from taking theirs.
+        let mut asked = Vec::new();
+        schedule.feed(|job| {
+            asked.push(*job);
+            *job == 1
+        });
+        assert_eq!((tags(&mut schedule), asked), (vec![1], vec![1, 2]));
+        assert!(matches!(schedule.flush(2), Flushed::Removed(2)));
+        assert!(!schedule.has_starved());
+        assert_eq!(schedule.bytes(), 30);
+    }
+
+    #[test]
+    fn what_got_its_memory_still_waits_for_others() {
+        let mut schedule = Schedule::default();
+        let open = admit(&mut schedule, 1, changes(5)).unwrap();
+        schedule.admit_starved(2, uses(5), 10, 2);
+        schedule.feed(|_| true);
+        assert_eq!(tags(&mut schedule), []);
+        assert!(schedule.remove(open));
+        assert_eq!(tags(&mut schedule), [2]);
+    }
+
+    #[test]
     fn clearing_leaves_what_runs() {
         let mut schedule = Schedule::default();
         let walk = admit(&mut schedule, 1, clones(0, 5)).unwrap();
         admit(&mut schedule, 2, changes(5));
         admit(&mut schedule, 3, uses(5));
+        schedule.admit_starved(4, uses(0), 10, 4);
         schedule.release(walk);
-        assert_eq!(schedule.clear_waiting(), [3, 2]);
+        assert_eq!(schedule.clear_waiting(), [3, 4, 2]);
+        assert!(!schedule.has_starved());
         assert_eq!((schedule.len(), schedule.bytes()), (1, 10));
         assert!(!schedule.remove(walk));
         assert_eq!((schedule.len(), schedule.bytes()), (0, 0));

@@ -50,6 +50,8 @@ struct Kept<E> {
     tag: u16,
     exchange: E,
     message: Option<Box<[u8]>>,
+    /// Most bytes of its reply's payload.
+    payload: usize,
 }
 
 /// A request that can run. Dropped instead, it is answered with `EIO`.
@@ -94,6 +96,12 @@ impl<E: Exchange> Server<E> {
         self.0.has_room(&self.0.schedule())
     }
 
+    /// Whether requests wait for memory. A transport then sets none aside for what comes
+    /// behind them, which may wait for them: nobody might ever give some back.
+    pub fn has_starved(&self) -> bool {
+        self.0.schedule().has_starved()
+    }
+
     /// Takes a message in; to be called in the order of arrival. `prefix` is its
     /// first [`Header::prefix_len`] bytes, copied out of the peer's reach; the
     /// rest is in the exchange's source.
@@ -131,9 +139,12 @@ impl<E: Exchange> Server<E> {
         }
     }
 
-    /// A request that waited for others and can run now.
+    /// A request that waited for others, or for memory, and can run now.
     pub fn next_ready(&self) -> Option<Job<E>> {
-        let (ticket, kept) = self.0.schedule().next_ready()?;
+        let mut schedule = self.0.schedule();
+        schedule.feed(|kept| kept.exchange.reserve(kept.payload));
+        let (ticket, kept) = schedule.next_ready()?;
+        drop(schedule);
         Some(self.job(ticket, kept))
     }
 
@@ -250,14 +261,25 @@ impl<E: Exchange> Server<E> {
     ) -> std::result::Result<Admission<E>, Refused<E>> {
         let is_version = matches!(request, Request::Version { .. });
         let claims = claims(request);
-        let bytes = memory_for(request, prefix.len(), self.size_max());
+        let payload = reply_payload_max(request, self.size_max());
+        let bytes = memory_for(request, prefix.len(), payload);
         let mut schedule = self.0.schedule();
-        let exchange = check_tag(&schedule, tag, is_version, exchange)?;
-        let admitted = schedule.admit(tag, claims, bytes, |waits| Kept {
+        let mut exchange = check_tag(&schedule, tag, is_version, exchange)?;
+        let lacks_memory =
+            exchange.is_large(payload) && (schedule.has_starved() || !exchange.reserve(payload));
+        let keep = |waits: bool| Kept {
             tag,
             exchange,
             message: waits.then(|| prefix.into()),
-        });
+            payload,
+        };
+        let admitted = match lacks_memory {
+            true => {
+                schedule.admit_starved(tag, claims, bytes, keep(true));
+                Admitted::Waiting
+            }
+            false => schedule.admit(tag, claims, bytes, keep),
+        };
         drop(schedule);
         if is_version && let Some(connection) = self.0.live() {
             // Whatever waits for a lock would keep it waiting.
@@ -301,6 +323,7 @@ impl<E: Exchange> Server<E> {
                     tag,
                     exchange,
                     message: waits.then(|| prefix.into()),
+                    payload: 0,
                 });
                 drop(schedule);
                 self.0.interrupt(ticket);
@@ -611,13 +634,20 @@ fn errno_for(why: Malformed) -> Errno {
 }
 
 /// Memory that a request may take until it is answered.
-fn memory_for(request: &Request<'_>, prefix_len: usize, msize: u32) -> usize {
+fn memory_for(request: &Request<'_>, prefix_len: usize, reply_payload: usize) -> usize {
     let payload = match *request {
         Request::Write { data, .. } => data.len,
-        Request::Read { count, .. } | Request::Readdir { count, .. } => count.min(msize) as usize,
-        _ => 0,
+        _ => reply_payload,
     };
     prefix_len.saturating_add(payload)
+}
+
+/// Most bytes of data in a request's reply.
+fn reply_payload_max(request: &Request<'_>, msize: u32) -> usize {
+    match *request {
+        Request::Read { count, .. } | Request::Readdir { count, .. } => count.min(msize) as usize,
+        _ => 0,
+    }
 }
 
 /// Answers what never got under way.

@@ -36,6 +36,23 @@ impl Held {
         HELD.fetch_add(bytes, Ordering::Relaxed);
         Held(bytes)
     }
+
+    /// So many bytes, unless `most` or more are in use already.
+    pub(super) fn below(most: usize, bytes: usize) -> Option<Self> {
+        let add = |held: usize| (held < most).then_some(held.saturating_add(bytes));
+        let added = HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        added.is_ok().then(|| Held(bytes))
+    }
+
+    /// The same, for so many bytes instead.
+    fn resized(mut self, bytes: usize) -> Self {
+        match bytes.checked_sub(self.0) {
+            Some(more) => HELD.fetch_add(more, Ordering::Relaxed),
+            None => HELD.fetch_sub(self.0 - bytes, Ordering::Relaxed),
+        };
+        self.0 = bytes;
+        self
+    }
 }
 
 impl Drop for Held {
@@ -54,6 +71,11 @@ pub(super) struct Buffer {
 impl Buffer {
     /// At least `len` bytes, of which none means anything.
     pub(super) fn new(len: usize) -> Self {
+        Buffer::with(len, None)
+    }
+
+    /// The same with memory that was set aside.
+    pub(super) fn with(len: usize, reserved: Option<Held>) -> Self {
         let fitting = KEPT.iter().zip(&POOL.0).find(|((size, _), _)| len <= *size);
         let bytes = match fitting {
             Some(((size, _), shelf)) => {
@@ -62,7 +84,10 @@ impl Buffer {
             }
             None => vec![0; len],
         };
-        let held = (bytes.len() > SMALL).then(|| Held::new(bytes.len()));
+        let held = (bytes.len() > SMALL).then(|| match reserved {
+            Some(held) => held.resized(bytes.len()),
+            None => Held::new(bytes.len()),
+        });
         Buffer { bytes, _held: held }
     }
 }

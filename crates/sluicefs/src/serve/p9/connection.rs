@@ -5,6 +5,7 @@
 //! so whatever blocks it holds up nothing but itself, and everybody's messages
 //! come in turns.
 
+use super::buffer::Held;
 use super::exchange::SocketExchange;
 use super::hub::Shared;
 use super::input::{Failed, Input, Received};
@@ -63,10 +64,21 @@ enum Step {
     HeldUp,
     /// Nothing more of it may be taken in before that.
     Full,
+    /// There is no memory for its next message.
+    Starved,
     /// It waits for its peer.
     Idle,
     /// It is over.
     End,
+}
+
+/// What taking in a message brings.
+enum Taken {
+    Message(Admission<SocketExchange>),
+    /// None is there.
+    Nothing,
+    /// One has begun for which there is no memory.
+    NoMemory,
 }
 
 /// What sessions ring.
@@ -169,7 +181,8 @@ impl Connection {
             Step::More => self.enqueue(),
             Step::Idle => self.rest(),
             Step::HeldUp => self.stall(|| !self.is_held_up()),
-            Step::Full => self.stall(|| self.may_take_in()),
+            Step::Full => self.stall(|| self.server.has_room()),
+            Step::Starved => self.stall(|| self.may_take_memory()),
             Step::End => self.close(),
         }
     }
@@ -187,9 +200,9 @@ impl Connection {
         since.into_iter().flatten().min()
     }
 
-    /// Whether it has the memory for a message that has begun to come.
-    pub(super) fn has_memory(&self) -> bool {
-        self.lock_input().has_memory()
+    /// Memory for a reply's payload; if there is none, it is poked when there is some.
+    pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Held> {
+        self.hub.upgrade()?.reserve(self, bytes)
     }
 
     /// Ends it for the sake of others.
@@ -222,12 +235,11 @@ impl Connection {
         if self.is_held_up() {
             return Step::HeldUp;
         }
-        // They have what memory they need, and give it back.
         if let Some(job) = self.server.next_ready() {
             return Step::Run(job, true);
         }
         for _ in 0..WAITING_PER_TURN {
-            if !self.may_take_in() {
+            if !self.server.has_room() {
                 let is_ending = self.is_ending.load(Ordering::SeqCst);
                 // Locks that a peer waits for must not outlive it.
                 return match is_ending && !self.server.has_room() {
@@ -236,13 +248,14 @@ impl Connection {
                 };
             }
             match self.receive(prefix) {
-                Ok(None) if self.is_over() => return Step::End,
-                Ok(None) => return Step::Idle,
-                Ok(Some(Admission::Run(job))) => {
+                Ok(Taken::Nothing) if self.is_over() => return Step::End,
+                Ok(Taken::Nothing) => return Step::Idle,
+                Ok(Taken::NoMemory) => return Step::Starved,
+                Ok(Taken::Message(Admission::Run(job))) => {
                     let has_more = !self.lock_input().is_empty();
                     return Step::Run(job, has_more);
                 }
-                Ok(Some(Admission::Waiting | Admission::Over)) => {}
+                Ok(Taken::Message(Admission::Waiting | Admission::Over)) => {}
                 Err(Failed::Gone) => return Step::End,
                 Err(why) => {
                     tracing::warn!(peer = self.label, %why, "the connection is closed");
@@ -253,24 +266,25 @@ impl Connection {
         Step::More
     }
 
-    /// Takes a message in; none if there is none.
-    fn receive(
-        self: &Arc<Self>,
-        prefix: &mut Vec<u8>,
-    ) -> Result<Option<Admission<SocketExchange>>, Failed> {
+    fn receive(self: &Arc<Self>, prefix: &mut Vec<u8>) -> Result<Taken, Failed> {
         let trusts_short = !self.is_ending.load(Ordering::SeqCst);
         let check = |header: &_| self.server.check_header(header);
+        let hub = self.hub.upgrade();
+        let is_short = || hub.as_ref().is_none_or(|hub| hub.is_short_of_memory());
+        let has_memory = || !is_short() && !self.server.has_starved();
+        let socket = self.socket.as_fd();
         let received = self
             .lock_input()
-            .next(self.socket.as_fd(), prefix, check, trusts_short)?;
+            .next(socket, prefix, check, has_memory, trusts_short)?;
         match received {
             Received::Message(payload) => {
                 let (room, splice_from) = (self.msize, self.splice_from);
                 let me = Arc::clone(self);
                 let exchange = SocketExchange::new(me, payload, room, splice_from);
-                Ok(Some(self.server.admit(prefix, exchange)?))
+                Ok(Taken::Message(self.server.admit(prefix, exchange)?))
             }
-            Received::Nothing => Ok(None),
+            Received::Nothing => Ok(Taken::Nothing),
+            Received::NoMemory => Ok(Taken::NoMemory),
         }
     }
 
@@ -319,10 +333,10 @@ impl Connection {
         self.running.load(Ordering::SeqCst) >= most || self.output.is_blocked()
     }
 
-    /// Whether there is room for another message.
-    fn may_take_in(self: &Arc<Self>) -> bool {
+    /// Whether its next message can have memory. Those that came before it go first.
+    fn may_take_memory(self: &Arc<Self>) -> bool {
         let hub = self.hub.upgrade();
-        self.server.has_room() && hub.is_some_and(|hub| !hub.must_wait_for_memory(self))
+        hub.is_some_and(|hub| !hub.must_wait_for_memory(self)) && !self.server.has_starved()
     }
 
     fn conclude(self: &Arc<Self>, outcome: rustix::io::Result<Sent>) {

@@ -1,6 +1,6 @@
 //! A request from a socket until it is answered.
 
-use super::buffer::{Buffer, Bytes};
+use super::buffer::{Buffer, Bytes, Held, SMALL};
 use super::connection::Connection;
 use super::output::Payload;
 use super::pipe::Piped;
@@ -39,6 +39,7 @@ impl SocketExchange {
                 piped: None,
                 buffer: None,
                 len: 0,
+                reserved: None,
                 limit: room,
                 splice_from,
             },
@@ -53,6 +54,15 @@ impl Exchange for SocketExchange {
 
     fn sink(&mut self) -> &mut dyn ReadSink {
         &mut self.sink
+    }
+
+    fn is_large(&self, len: usize) -> bool {
+        len > SMALL
+    }
+
+    fn reserve(&mut self, len: usize) -> bool {
+        self.sink.reserved = self.connection.reserve(len);
+        self.sink.reserved.is_some()
     }
 
     fn finish(self, message: &[u8], payload_len: usize) {
@@ -145,6 +155,8 @@ struct Sink {
     buffer: Option<Buffer>,
     /// Bytes in the buffer.
     len: usize,
+    /// For the first of them.
+    reserved: Option<Held>,
     limit: usize,
     splice_from: usize,
 }
@@ -171,7 +183,8 @@ impl Sink {
             return None;
         }
         if self.piped.is_none() {
-            self.piped = Piped::new(len).ok();
+            let held = self.reserved.take().unwrap_or_else(|| Held::new(len));
+            self.piped = Piped::new(held).ok();
         }
         match self.piped.as_mut()?.fill(fd, offset, len) {
             Ok(count) => Some(Ok(count)),
@@ -184,7 +197,10 @@ impl Sink {
     /// Room for `more` bytes behind what is in the buffer.
     fn room(&mut self, more: usize) -> &mut [u8] {
         let end = self.len + more;
-        let buffer = self.buffer.get_or_insert_with(|| Buffer::new(more));
+        let reserved = &mut self.reserved;
+        let buffer = self
+            .buffer
+            .get_or_insert_with(|| Buffer::with(more, reserved.take()));
         if buffer.len() < end {
             let size = (buffer.len() * 2).min(self.limit);
             let mut larger = Buffer::new(size.max(end));

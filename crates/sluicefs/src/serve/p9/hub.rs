@@ -6,9 +6,10 @@
 //! the queue's end, so each gets its turn.
 //!
 //! Locks: the registry, the queue, those who wait for memory, a connection's input,
-//! its output. None is taken while another one of them is held.
+//! its output. None is taken while another one of them is held. A session that has its
+//! schedule locked may put its connection among those who wait for memory.
 
-use super::buffer;
+use super::buffer::{self, Held};
 use super::connection::Connection;
 use super::door::{Accepted, Door};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -57,7 +58,7 @@ pub struct HubLimits {
     /// Connections at a time; others wait to be let in.
     pub connections: usize,
     /// Bytes of payloads in use at a time, in buffers and pipes, beyond which
-    /// messages wait.
+    /// requests that need more than a small buffer wait.
     pub held_bytes: usize,
     /// A peer that has taken no reply, or sent no more of a message, for so long may
     /// be sent away when others need the memory.
@@ -277,14 +278,27 @@ impl Shared {
     /// Whether payloads take so much memory that others must wait; the connection
     /// is then told when they don't.
     pub(super) fn must_wait_for_memory(&self, connection: &Arc<Connection>) -> bool {
-        // Who has memory already goes on, or nobody might ever give some back.
-        let is_short = self.is_short_of_memory() && !connection.has_memory();
-        if is_short {
-            let me = Arc::downgrade(connection);
-            self.lock_starved().insert(connection.token, me);
-            self.note_shortage(&self.is_starved);
+        if !self.is_short_of_memory() {
+            return false;
         }
-        is_short
+        self.await_memory(connection);
+        // Some may have come back before that was known.
+        self.is_short_of_memory()
+    }
+
+    /// Memory for a payload; if there is none, the connection is told when there is.
+    pub(super) fn reserve(&self, connection: &Arc<Connection>, bytes: usize) -> Option<Held> {
+        let held = || Held::below(self.limits.held_bytes, bytes);
+        held().or_else(|| {
+            self.await_memory(connection);
+            held()
+        })
+    }
+
+    fn await_memory(&self, connection: &Arc<Connection>) {
+        let me = Arc::downgrade(connection);
+        self.lock_starved().insert(connection.token, me);
+        self.note_shortage(&self.is_starved);
     }
 
     /// Something is to be tried again. Whoever sleeps may have gone to sleep before, with
@@ -295,7 +309,8 @@ impl Shared {
         }
     }
 
-    fn is_short_of_memory(&self) -> bool {
+    /// Whether payloads take as much memory as they may.
+    pub(super) fn is_short_of_memory(&self) -> bool {
         buffer::held_bytes() >= self.limits.held_bytes
     }
 

@@ -46,6 +46,8 @@ pub(super) enum Received {
     Message(Vec<Bytes>),
     /// Nothing whole is there yet.
     Nothing,
+    /// A payload has begun for the rest of which there is no memory.
+    NoMemory,
 }
 
 /// Why nothing more can be received.
@@ -64,19 +66,21 @@ pub(super) enum Failed {
 
 impl Input {
     /// The next message. `prefix` is cleared, and gets all of it but its payload;
-    /// `check` is asked about its header before anything behind that is received.
+    /// `check` is asked about its header before anything behind that is received, and
+    /// `has_memory` before it takes more than a small buffer.
     /// With `trusts_short` a socket that gave less than it could have has no more.
     pub(super) fn next(
         &mut self,
         socket: BorrowedFd<'_>,
         prefix: &mut Vec<u8>,
         check: impl Fn(&Header) -> Result<(), Close>,
+        has_memory: impl Fn() -> bool,
         trusts_short: bool,
     ) -> Result<Received, Failed> {
         self.is_drained = false;
         prefix.clear();
         prefix.append(&mut self.begun);
-        let outcome = self.collect(socket, prefix, check, trusts_short);
+        let outcome = self.collect(socket, prefix, check, has_memory, trusts_short);
         match outcome {
             Ok(Received::Message(_)) => {}
             // Not by taking it: the caller's keeps its room.
@@ -90,11 +94,6 @@ impl Input {
         self.chunk.is_none() && self.is_drained
     }
 
-    /// Whether a payload has begun for which there is memory.
-    pub(super) fn has_memory(&self) -> bool {
-        self.payload.as_ref().is_some_and(Incoming::has_memory)
-    }
-
     /// Since when nothing more of such a payload has come.
     pub(super) fn stuck_since(&self) -> Option<Instant> {
         self.payload.as_ref()?.stuck_since
@@ -105,6 +104,7 @@ impl Input {
         socket: BorrowedFd<'_>,
         prefix: &mut Vec<u8>,
         check: impl Fn(&Header) -> Result<(), Close>,
+        has_memory: impl Fn() -> bool,
         trusts_short: bool,
     ) -> Result<Received, Failed> {
         loop {
@@ -114,6 +114,9 @@ impl Input {
                     let parts = mem::take(&mut payload.parts);
                     self.payload = None;
                     return Ok(Received::Message(parts));
+                }
+                if payload.needs_memory() && !has_memory() {
+                    return Ok(Received::NoMemory);
                 }
             } else if let Some(header) = self.extend(prefix, &check)? {
                 match header.size as usize - header.prefix_len() {
@@ -188,10 +191,16 @@ impl Incoming {
         }
     }
 
-    /// Whether there is memory for all that is missing.
-    fn has_memory(&self) -> bool {
-        let filling = self.filling.as_ref();
-        filling.is_some_and(|(buffer, _)| buffer.len() > SMALL)
+    /// Whether the next buffer is more than a small one.
+    fn needs_memory(&self) -> bool {
+        self.filling.is_none() && self.next_size() > SMALL
+    }
+
+    fn next_size(&self) -> usize {
+        match self.have < SMALL / 2 {
+            true => self.missing.min(SMALL),
+            false => self.missing,
+        }
     }
 
     fn take_from(&mut self, chunk: &mut Option<Bytes>) {
@@ -210,13 +219,7 @@ impl Incoming {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> Result<(usize, usize), Errno> {
         let (mut buffer, len) = match self.filling.take() {
             Some(filling) => filling,
-            None => {
-                let size = match self.have < SMALL / 2 {
-                    true => self.missing.min(SMALL),
-                    false => self.missing,
-                };
-                (Buffer::new(size), 0)
-            }
+            None => (Buffer::new(self.next_size()), 0),
         };
         let end = buffer.len().min(len + self.missing);
         let room = buffer.get_mut(len..end).unwrap_or_default();

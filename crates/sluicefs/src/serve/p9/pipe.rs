@@ -44,12 +44,12 @@ pub(super) struct Piped {
 }
 
 impl Piped {
-    /// Nothing yet. Room for `len` bytes is counted as in use.
-    pub(super) fn new(len: usize) -> Result<Self, Errno> {
+    /// Nothing yet. `held` counts what is to come as in use.
+    pub(super) fn new(held: Held) -> Result<Self, Errno> {
         Ok(Piped {
             pipe: Some(Pipe::new()?),
             len: 0,
-            _held: Held::new(len),
+            _held: held,
         })
     }
 
