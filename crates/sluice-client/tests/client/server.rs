@@ -59,6 +59,7 @@ pub(crate) fn serve_service(service: Arc<dyn FileService>, stream: UnixStream, r
         },
         limits: SessionLimits::default(),
         bounds: Bounds::default(),
+        common: Arc::default(),
         options: ServeOptions::default(),
         users: Arc::new(NumericUsers),
         link,

@@ -83,6 +83,7 @@ impl Connector for InProcessConnector {
             peer: options.peer,
             limits: options.limits,
             bounds: Bounds::default(),
+            common: Arc::default(),
             options: self.options,
             users: for_server,
             link,

@@ -41,6 +41,7 @@ pub(crate) fn config(link: Arc<dyn Link>) -> ServerConfig {
         },
         limits: SessionLimits::default(),
         bounds: Bounds::default(),
+        common: Arc::default(),
         options: ServeOptions::default(),
         users: Arc::new(NumericUsers),
         link,

@@ -170,6 +170,7 @@ fn config(link: Arc<dyn Link>) -> ServerConfig {
             xattr_bytes: 100_000,
             ..Bounds::default()
         },
+        common: Arc::default(),
         options: ServeOptions::default(),
         users: Arc::new(NumericUsers),
         link,

@@ -71,12 +71,14 @@ impl Sockets {
             let devices = share.devices.iter();
             devices.map(move |device| (*share, service, device.kind))
         });
+        let common = p9::HubLimits::default().common();
         let mut devices = Vec::new();
         for ((share, service, kind), listening) in on_each.zip(self.devices) {
             let options = match kind {
                 DeviceKind::Fs => DeviceOptions::Fs(share.policy.fuse_options()),
                 DeviceKind::P9 => {
-                    DeviceOptions::P9(share.p9_options.on_device(&share.policy, users))
+                    let options = &share.p9_options;
+                    DeviceOptions::P9(options.on_device(&share.policy, users, &common))
                 }
             };
             let device = options.device(Arc::clone(service), &share.tag, share.poll);
@@ -93,7 +95,7 @@ impl Sockets {
                 let _ = ends.send(End::Nobody);
             }
         };
-        let p9 = p9::Serving::start_all(self.p9, services, users, on_last)?;
+        let p9 = p9::Serving::start_all(self.p9, services, users, &common, on_last)?;
         let p9 = Some(p9);
         Ok(AllServing { devices, p9 })
     }

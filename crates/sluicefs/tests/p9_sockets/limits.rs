@@ -11,6 +11,9 @@ use std::time::Duration;
 
 const MIB: usize = 1 << 20;
 
+const ENOMEM: u32 = 12;
+const ENFILE: u32 = 23;
+
 /// Held by who counts the memory of this process.
 static MEMORY: Mutex<()> = Mutex::new(());
 
@@ -255,4 +258,66 @@ fn others_wait_while_there_are_as_many_connections_as_may_be() {
     assert!(matches!(outside.receive().get(), Reply::Version { .. }));
     outside.attach(0, 0, b"").unwrap();
     here.wait_for_sessions(3);
+}
+
+/// Makes fids, from `first` on, until it gets no more; how many.
+fn take_fids(peer: &mut Peer, first: u32) -> usize {
+    let made = (first..first + 1000).map(|fid| peer.walk(0, fid, &[]));
+    let made: Vec<_> = made.take_while(|made| *made != Err(ENFILE)).collect();
+    assert!(made.iter().all(Result::is_ok), "{made:?}");
+    made.len()
+}
+
+#[test]
+fn fids_are_bounded_for_all_peers_together_and_each_can_have_some() {
+    let here = Here::within(HubLimits {
+        fids: 100,
+        ..HubLimits::default()
+    });
+    let (mut greedy, mut other) = (here.peer(), here.peer());
+    let assured = take_fids(&mut greedy, 1) - 100;
+    assert_eq!(take_fids(&mut other, 1), assured);
+    // What one gives back is there for anybody.
+    greedy.call(&Request::Clunk { fid: 1 }).get();
+    assert_eq!(take_fids(&mut other, 2000), 1);
+    assert_eq!(take_fids(&mut greedy, 1), 0);
+    // A Tversion gives all back, and so does the end.
+    let greedy = greedy.mounted(1 << 20);
+    assert_eq!(take_fids(&mut other, 3000), 99);
+    drop((greedy, other));
+    here.wait_for_sessions(0);
+    assert_eq!(take_fids(&mut here.peer(), 1), assured + 100);
+}
+
+/// Makes fids that are to set attributes of 16 KiB, until it gets no more; how many.
+fn take_values(peer: &mut Peer) -> usize {
+    let announce = |fid| {
+        peer.walk(0, fid, &[]).unwrap();
+        let (name, size, flags) = (Str(b"user.a"), 16 << 10, 0);
+        let request = Request::Xattrcreate {
+            fid,
+            name,
+            size,
+            flags,
+        };
+        peer.call(&request).result().map(drop)
+    };
+    let made: Vec<_> = (1..100).map(announce).collect();
+    let (made, refused): (Vec<_>, Vec<_>) = made.into_iter().partition(Result::is_ok);
+    assert!(refused.iter().all(|why| *why == Err(ENOMEM)), "{refused:?}");
+    made.len()
+}
+
+#[test]
+fn attributes_are_bounded_for_all_peers_together_and_each_can_have_one() {
+    let here = Here::within(HubLimits {
+        xattr_bytes: 160 << 10,
+        ..HubLimits::default()
+    });
+    let (mut greedy, mut other) = (here.peer(), here.peer());
+    let assured = take_values(&mut greedy) - 10;
+    assert_eq!((assured, take_values(&mut other)), (4, 4));
+    drop((greedy, other));
+    here.wait_for_sessions(0);
+    assert_eq!(take_values(&mut here.peer()), 14);
 }

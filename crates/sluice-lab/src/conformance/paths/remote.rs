@@ -75,6 +75,7 @@ impl<P: Path> Path for RemotePath<P> {
                     },
                     limits: SessionLimits::default(),
                     bounds: Bounds::default(),
+                    common: Arc::default(),
                     options: ServeOptions::default(),
                     users: Arc::new(NumericUsers),
                     link,

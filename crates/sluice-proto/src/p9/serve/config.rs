@@ -1,6 +1,7 @@
 //! What a connection is made of.
 
 use super::exchange::Link;
+use super::quota::CommonBounds;
 use super::users::{Squash, Users};
 use sluice_vfs::{Peer, SessionLimits};
 use std::str::FromStr;
@@ -14,6 +15,8 @@ pub struct ServerConfig {
     pub limits: SessionLimits,
     /// What the connection may hold besides.
     pub bounds: Bounds,
+    /// What it may hold together with all others of the process.
+    pub common: Arc<CommonBounds>,
     /// How files are shown and users taken.
     pub options: ServeOptions,
     /// Who is who.

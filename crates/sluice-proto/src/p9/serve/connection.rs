@@ -1,7 +1,8 @@
 //! What holds from one Tversion to the next.
 
 use super::config::ServerConfig;
-use super::fids::{Budget, FidTable, Tree};
+use super::fids::{FidTable, Tree};
+use super::quota::Budget;
 use super::schedule::Ticket;
 use super::users::User;
 use crate::p9::wire::{Dialect, REPLY_PAYLOAD_AT};
@@ -24,8 +25,8 @@ impl Connection {
         Connection {
             dialect,
             msize,
-            fids: FidTable::new(config.bounds.fids),
-            xattr_budget: Budget::new(config.bounds.xattr_bytes),
+            fids: FidTable::new(config.common.fids(config.bounds.fids)),
+            xattr_budget: config.common.xattr_bytes(config.bounds.xattr_bytes),
             trees: Mutex::default(),
         }
     }

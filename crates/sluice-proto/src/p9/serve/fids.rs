@@ -5,6 +5,7 @@
 //! at a time (`schedule`), and one that only uses it keeps what it found until
 //! it is done.
 
+use super::quota::{Quota, Room};
 use super::translate::stable_qid;
 use super::users::User;
 use crate::p9::wire::Qid;
@@ -14,7 +15,6 @@ use sluice_vfs::{
 };
 use std::collections::HashMap;
 use std::collections::hash_map;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An export that the connection is attached to.
@@ -238,43 +238,44 @@ impl Fid {
 }
 
 /// The fids of a connection.
-pub(super) struct FidTable {
-    fids: Mutex<HashMap<u32, Arc<Fid>>>,
-    max: usize,
+pub(super) struct FidTable(Mutex<Fids>);
+
+struct Fids {
+    meanings: HashMap<u32, Arc<Fid>>,
+    quota: Quota,
 }
 
 impl FidTable {
-    /// A table for up to `max` fids.
-    pub(super) fn new(max: usize) -> Self {
-        FidTable {
-            fids: Mutex::default(),
-            max,
-        }
+    /// A table for as many fids as `quota` has.
+    pub(super) fn new(quota: Quota) -> Self {
+        FidTable(Mutex::new(Fids {
+            meanings: HashMap::new(),
+            quota,
+        }))
     }
 
     /// What `fid` stands for; `EBADF`.
     pub(super) fn get(&self, fid: u32) -> Result<Arc<Fid>> {
-        self.lock().get(&fid).cloned().ok_or(Errno::EBADF)
+        self.lock().meanings.get(&fid).cloned().ok_or(Errno::EBADF)
     }
 
     /// Makes sure that a fid is free to be given a meaning: `EBADF` if it is in
     /// use (fids are the client's to choose), `ENFILE` if there are too many.
     pub(super) fn require_free(&self, fid: u32) -> Result<()> {
-        let fids = self.lock();
-        match fids.contains_key(&fid) || fid == crate::p9::wire::NOFID {
+        let mut fids = self.lock();
+        match fids.meanings.contains_key(&fid) || fid == crate::p9::wire::NOFID {
             true => Err(Errno::EBADF),
-            false if fids.len() >= self.max => Err(Errno::ENFILE),
+            false if !fids.quota.has_room() => Err(Errno::ENFILE),
             false => Ok(()),
         }
     }
 
     /// Gives a free fid a meaning; as [`FidTable::require_free`].
     pub(super) fn insert(&self, fid: u32, meaning: Fid) -> Result<()> {
-        let mut fids = self.lock();
-        let is_full = fids.len() >= self.max;
-        match fids.entry(fid) {
+        let Fids { meanings, quota } = &mut *self.lock();
+        match meanings.entry(fid) {
             hash_map::Entry::Occupied(_) => Err(Errno::EBADF),
-            hash_map::Entry::Vacant(_) if is_full => Err(Errno::ENFILE),
+            hash_map::Entry::Vacant(_) if !quota.take(1) => Err(Errno::ENFILE),
             hash_map::Entry::Vacant(free) => {
                 free.insert(Arc::new(meaning));
                 Ok(())
@@ -284,53 +285,19 @@ impl FidTable {
 
     /// Gives a fid that is in use another meaning.
     pub(super) fn replace(&self, fid: u32, meaning: Fid) {
-        let before = self.lock().insert(fid, Arc::new(meaning));
+        let before = self.lock().meanings.insert(fid, Arc::new(meaning));
         drop(before); // outside the lock: it may close a file
     }
 
     /// Takes a fid out; `EBADF`.
     pub(super) fn remove(&self, fid: u32) -> Result<Arc<Fid>> {
-        self.lock().remove(&fid).ok_or(Errno::EBADF)
+        let mut fids = self.lock();
+        let meaning = fids.meanings.remove(&fid).ok_or(Errno::EBADF)?;
+        fids.quota.give_back(1);
+        Ok(meaning)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Fid>>> {
-        self.fids.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Memory for values of extended attributes, which fids hold.
-pub(super) struct Budget(AtomicUsize);
-
-impl Budget {
-    /// So many bytes.
-    pub(super) fn new(bytes: usize) -> Arc<Self> {
-        Arc::new(Budget(AtomicUsize::new(bytes)))
-    }
-
-    /// Takes some; `ENOMEM` if there are too few.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Room> {
-        let take = |left: usize| left.checked_sub(bytes);
-        let taken = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
-        match taken {
-            Ok(_) => Ok(Room {
-                budget: Arc::clone(self),
-                bytes,
-            }),
-            Err(_) => Err(Errno::ENOMEM),
-        }
-    }
-}
-
-/// Bytes of a budget, until dropped.
-pub(super) struct Room {
-    budget: Arc<Budget>,
-    bytes: usize,
-}
-
-impl Drop for Room {
-    fn drop(&mut self) {
-        self.budget.0.fetch_add(self.bytes, Ordering::Relaxed);
+    fn lock(&self) -> MutexGuard<'_, Fids> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

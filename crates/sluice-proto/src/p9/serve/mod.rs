@@ -13,6 +13,7 @@
 //! | `schedule` | which requests depend on which |
 //! | `claims` | what a request does with fids |
 //! | `fids` | what fids stand for |
+//! | `quota` | how many things connections may hold |
 //! | `users` | who attaches, and as whom that counts |
 //! | `dispatch` | message to service call, on one page |
 //! | `ops` | arguments and results, translated |
@@ -34,6 +35,7 @@ mod dispatch;
 mod exchange;
 mod fids;
 mod ops;
+mod quota;
 mod schedule;
 mod server;
 mod translate;
@@ -43,5 +45,6 @@ pub use crate::parked::PARKED_MAX;
 pub use admission::{Admission, Close, Refused};
 pub use config::{Bounds, QidVersion, ServeOptions, ServerConfig, UnknownQidVersion};
 pub use exchange::{Exchange, Link, Parked};
+pub use quota::CommonBounds;
 pub use server::{Job, PREFIX_MAX, Server};
 pub use users::{NumericUsers, Squash, UnknownSquash, User, Users};

@@ -12,7 +12,7 @@ use rustix::net::{
     AddressFamily, SocketAddrAny, SocketFlags, SocketType, UCred, acceptfrom_with, sockopt,
 };
 use sluice_client::Address;
-use sluice_proto::p9::serve::{Bounds, Link, ServeOptions, ServerConfig};
+use sluice_proto::p9::serve::{Bounds, CommonBounds, Link, ServeOptions, ServerConfig};
 use sluice_sys::VsockAddr;
 use sluice_vfs::{AccessChecks, FileService, Peer, SessionLimits};
 use sluice_virtio::vhost_user::Listener;
@@ -241,6 +241,7 @@ pub(super) struct Terms {
     pub(super) options: P9Options,
     pub(super) serve: ServeOptions,
     pub(super) users: Arc<HostUsers>,
+    pub(super) common: Arc<CommonBounds>,
 }
 
 /// An entrance with something behind it.
@@ -365,6 +366,7 @@ impl Terms {
                 msize: options.msize,
                 ..Bounds::default()
             },
+            common: Arc::clone(&self.common),
             options: self.serve,
             users: Arc::new(users),
             link,

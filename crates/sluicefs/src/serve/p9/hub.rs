@@ -17,6 +17,7 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use sluice_crew::{Crew, CrewConfig, Next, Polling, Queue};
+use sluice_proto::p9::serve::CommonBounds;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,6 +61,11 @@ pub struct HubLimits {
     /// Bytes of payloads in use at a time, in buffers and pipes, beyond which
     /// requests that need more than a small buffer wait.
     pub held_bytes: usize,
+    /// Fids; beyond: `ENFILE`. Every connection can have a few all the same.
+    pub fids: usize,
+    /// Bytes in values of extended attributes that fids hold; beyond: `ENOMEM`. Every
+    /// connection can have one value all the same.
+    pub xattr_bytes: usize,
     /// A peer that has taken no reply, or sent no more of a message, for so long may
     /// be sent away when others need the memory.
     pub stuck: Duration,
@@ -70,8 +76,17 @@ impl Default for HubLimits {
         HubLimits {
             connections: 4096,
             held_bytes: 256 << 20,
+            fids: 1 << 19,
+            xattr_bytes: 32 << 20,
             stuck: Duration::from_secs(10),
         }
+    }
+}
+
+impl HubLimits {
+    /// Those of them that are for sessions, on whatever transport.
+    pub(in crate::serve) fn common(&self) -> Arc<CommonBounds> {
+        Arc::new(CommonBounds::new(self.fids, self.xattr_bytes))
     }
 }
 

@@ -36,7 +36,7 @@ use hub::Hub;
 pub use hub::HubLimits;
 use sluice_client::Address;
 use sluice_crew::Polling;
-use sluice_proto::p9::serve::{Bounds, QidVersion, ServeOptions, Squash, Users};
+use sluice_proto::p9::serve::{Bounds, CommonBounds, QidVersion, ServeOptions, Squash, Users};
 use sluice_vfs::{AccessChecks, FileService};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -87,7 +87,12 @@ pub struct P9Options {
 
 impl P9Options {
     /// For a share's virtio device, whose guest's users are those of `users`.
-    pub(super) fn on_device(&self, policy: &SharePolicy, users: &UserBook) -> P9DeviceOptions {
+    pub(super) fn on_device(
+        &self,
+        policy: &SharePolicy,
+        users: &UserBook,
+        common: &Arc<CommonBounds>,
+    ) -> P9DeviceOptions {
         let access = self.access.unwrap_or(match self.squash {
             Squash::None => Access::Client,
             Squash::Root { .. } | Squash::All { .. } => Access::User,
@@ -97,6 +102,7 @@ impl P9Options {
             checks: access.checks(),
             msize: self.msize,
             users: Arc::clone(&users.0) as Arc<dyn Users>,
+            common: Arc::clone(common),
         }
     }
 
@@ -334,11 +340,13 @@ impl Serving {
         options: &P9Options,
         limits: HubLimits,
     ) -> Result<Self, Failure> {
+        let common = limits.common();
         let terms = || Terms {
             service: Arc::clone(&service),
             options: *options,
             serve: options.serve_options(options.access_on_address(), &SharePolicy::default()),
             users: Arc::new(HostUsers::load()),
+            common: Arc::clone(&common),
         };
         let entrances = Entrance::open(&Address::Unix(socket.to_owned()), false)?;
         let doors = entrances
@@ -347,7 +355,7 @@ impl Serving {
         Serving::at_doors(doors.collect(), Polling::default(), limits, || {})
     }
 
-    /// Serves shares at their entrances. `on_last` is called when nothing listens
+    /// Serves shares at their entrances, within `common` bounds. `on_last` is called when nothing listens
     /// and the last connection has ended.
     ///
     /// # Errors
@@ -356,6 +364,7 @@ impl Serving {
         entrances: Entrances,
         shares: &[Service<'_>],
         users: &UserBook,
+        common: &Arc<CommonBounds>,
         on_last: impl Fn() + Send + Sync + 'static,
     ) -> Result<Self, Failure> {
         let door = |(entrance, indices): (Entrance, Vec<usize>)| {
@@ -363,7 +372,7 @@ impl Serving {
                 .iter()
                 .filter_map(|index| shares.get(*index))
                 .collect();
-            Some(Door::new(entrance, terms(&here, users)?))
+            Some(Door::new(entrance, terms(&here, users, common)?))
         };
         let polling = shares.iter().find(|(share, _)| share.p9.is_some());
         let polling = polling.map_or(Polling::default(), |(share, _)| share.poll);
@@ -389,7 +398,7 @@ impl Serving {
 }
 
 /// How these shares are served together.
-fn terms(shares: &[&Service<'_>], users: &UserBook) -> Option<Terms> {
+fn terms(shares: &[&Service<'_>], users: &UserBook, common: &Arc<CommonBounds>) -> Option<Terms> {
     let (first, _) = shares.first()?;
     let options = first.p9_options;
     let export = |(share, service): &&Service<'_>| Export {
@@ -402,5 +411,6 @@ fn terms(shares: &[&Service<'_>], users: &UserBook) -> Option<Terms> {
         options,
         serve: options.serve_options(options.access_on_address(), &first.policy),
         users: Arc::clone(&users.0),
+        common: Arc::clone(common),
     })
 }

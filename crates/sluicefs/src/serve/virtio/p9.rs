@@ -12,8 +12,8 @@ use super::turnstile::Turnstile;
 use super::{Connection, Frontend, Tag};
 use sluice_crew::Polling;
 use sluice_proto::p9::serve::{
-    Admission, Bounds, Exchange, NumericUsers, PREFIX_MAX, Parked, Refused, ServeOptions, Server,
-    ServerConfig, Users,
+    Admission, Bounds, CommonBounds, Exchange, NumericUsers, PREFIX_MAX, Parked, Refused,
+    ServeOptions, Server, ServerConfig, Users,
 };
 use sluice_proto::p9::wire::{HEADER_LEN, Header, REPLY_PAYLOAD_AT};
 use sluice_vfs::{AccessChecks, Errno, FileService, Peer, ReadSink, SessionLimits, WriteSource};
@@ -40,6 +40,8 @@ pub struct P9DeviceOptions {
     pub msize: u32,
     /// Who is who.
     pub users: Arc<dyn Users>,
+    /// What the guest may hold together with other peers of the process.
+    pub common: Arc<CommonBounds>,
 }
 
 impl From<ServeOptions> for P9DeviceOptions {
@@ -50,6 +52,7 @@ impl From<ServeOptions> for P9DeviceOptions {
             checks: AccessChecks::Peer,
             msize: Bounds::default().msize,
             users: Arc::new(NumericUsers),
+            common: Arc::default(),
         }
     }
 }
@@ -92,6 +95,7 @@ impl P9Frontend {
                 msize: self.options.msize,
                 ..Bounds::default()
             },
+            common: Arc::clone(&self.options.common),
             options: self.options.serve,
             users: Arc::clone(&self.options.users),
             link: bell,
