@@ -87,7 +87,7 @@ fn a_clone_of_an_open_fid_is_not_open() {
 fn removing_gives_the_fid_back_whatever_comes_of_it() {
     let conn = tree();
     conn.walk(0, 1, &["a"]).unwrap();
-    let remove = |fid| conn.call(&Request::Remove { fid }).map(drop);
+    let remove = |fid| remove(&conn, fid);
     assert_eq!(remove(1), Err(Errno::ENOTEMPTY));
     assert_eq!(conn.clunk(1), Err(Errno::EBADF));
     conn.walk(0, 1, &["a", "b"]).unwrap();
@@ -102,23 +102,75 @@ fn removing_gives_the_fid_back_whatever_comes_of_it() {
     assert_eq!(remove(0), Err(Errno::EBUSY));
 }
 
-#[test]
-fn a_name_that_leads_elsewhere_by_now_is_not_removed() {
-    let conn = tree();
-    conn.walk(0, 1, &["f"]).unwrap();
+fn renameat(conn: &Conn, old: &str, new: &str) {
     let renamed = conn.call(&Request::Renameat {
         old_dfid: 0,
-        old_name: Str(b"f"),
+        old_name: Str(old.as_bytes()),
         new_dfid: 0,
-        new_name: Str(b"g"),
+        new_name: Str(new.as_bytes()),
     });
     renamed.unwrap();
-    conn.lcreate(2, "f", b"another");
-    assert_eq!(
-        conn.call(&Request::Remove { fid: 1 }).map(drop),
-        Err(Errno::ENOENT)
-    );
-    assert!(conn.walk(0, 3, &["f"]).is_ok());
+}
+
+fn remove(conn: &Conn, fid: u32) -> Result<(), Errno> {
+    conn.call(&Request::Remove { fid }).map(drop)
+}
+
+#[test]
+fn fids_know_the_new_name_of_a_file_that_was_moved() {
+    for is_open in [false, true] {
+        let conn = tree();
+        conn.walk(0, 1, &["f"]).unwrap();
+        conn.walk(1, 2, &[]).unwrap();
+        conn.walk(0, 3, &["f"]).unwrap();
+        conn.walk(0, 4, &["a"]).unwrap();
+        if is_open {
+            for fid in 1..=3 {
+                conn.lopen(fid, LopenFlags::empty()).unwrap();
+            }
+        }
+        // Through the directory, through a fid of its own, and through another one.
+        renameat(&conn, "f", "g");
+        for (fid, name) in [(1, "h"), (3, "i")] {
+            let (dfid, name) = (4, Str(name.as_bytes()));
+            conn.call(&Request::Rename { fid, dfid, name }).unwrap();
+        }
+        conn.lcreate(5, "f", b"another");
+        assert_eq!(remove(&conn, 2), Ok(()));
+        assert_eq!(conn.walk(4, 6, &["i"]), Err(Errno::ENOENT));
+        assert_eq!(remove(&conn, 1), Err(Errno::ENOENT), "it is gone");
+        assert!(conn.walk(0, 6, &["f"]).is_ok());
+    }
+}
+
+#[test]
+fn what_has_the_name_of_another_by_now_is_not_removed_in_its_stead() {
+    let conn = tree();
+    conn.lcreate(1, "victim", b"");
+    conn.walk(0, 2, &["f"]).unwrap();
+    renameat(&conn, "f", "victim");
+    assert_eq!(remove(&conn, 1), Err(Errno::ENOENT));
+    renameat(&conn, "victim", "g");
+    assert!(conn.walk(0, 3, &["g"]).is_ok());
+    assert_eq!(remove(&conn, 2), Ok(()));
+    assert_eq!(conn.walk(0, 4, &["g"]), Err(Errno::ENOENT));
+}
+
+/// A rename that went another way: this connection knows nothing of it.
+#[test]
+fn a_name_that_leads_elsewhere_by_now_is_not_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = Conn::over(export(&dir), Dialect::Linux, |_| {});
+    let path = |name| dir.path().join(name);
+    std::fs::write(path("f"), "one").unwrap();
+    conn.walk(0, 1, &["f"]).unwrap();
+    std::fs::rename(path("f"), path("g")).unwrap();
+    assert_eq!(remove(&conn, 1), Err(Errno::ENOENT));
+    conn.walk(0, 1, &["g"]).unwrap();
+    std::fs::rename(path("g"), path("f")).unwrap();
+    std::fs::write(path("g"), "another").unwrap();
+    assert_eq!(remove(&conn, 1), Err(Errno::ENOENT));
+    assert_eq!(std::fs::read(path("g")).unwrap(), b"another");
 }
 
 #[test]

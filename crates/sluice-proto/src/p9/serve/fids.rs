@@ -3,7 +3,8 @@
 //! A fid is a value: what changes its meaning (opening it, walking it
 //! elsewhere) puts another one in its place. No two requests do that to one fid
 //! at a time (`schedule`), and one that only uses it keeps what it found until
-//! it is done.
+//! it is done. Only the name that led to its file changes in place, when it is
+//! moved through whatever fid.
 
 use super::quota::{Quota, Room};
 use super::translate::stable_qid;
@@ -15,6 +16,7 @@ use sluice_vfs::{
 };
 use std::collections::HashMap;
 use std::collections::hash_map;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An export that the connection is attached to.
@@ -71,7 +73,29 @@ impl Drop for NodeRef {
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) dir: Arc<NodeRef>,
-    pub(super) name: Box<[u8]>,
+    pub(super) name: Arc<[u8]>,
+}
+
+impl Place {
+    pub(super) fn new(dir: &Arc<NodeRef>, name: &[u8]) -> Self {
+        Place {
+            dir: Arc::clone(dir),
+            name: name.into(),
+        }
+    }
+
+    fn is(&self, other: &Place) -> bool {
+        let is_same_dir = self.dir.node == other.dir.node
+            && Arc::ptr_eq(&self.dir.tree, &other.dir.tree);
+        is_same_dir && self.name == other.name
+    }
+
+    /// The same for the same place, and rarely for two.
+    fn key(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.dir.node, &self.name).hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// What a fid stands for.
@@ -79,8 +103,7 @@ pub(super) struct Fid {
     /// Who attached.
     pub(super) user: Arc<User>,
     pub(super) node: Arc<NodeRef>,
-    /// None for the root.
-    pub(super) place: Option<Place>,
+    place: Mutex<Option<Place>>,
     pub(super) state: FidState,
 }
 
@@ -174,14 +197,39 @@ pub(super) struct Written {
 }
 
 impl Fid {
+    /// A file that `user` found at `place`; the root has none.
+    pub(super) fn new(
+        user: &Arc<User>,
+        node: Arc<NodeRef>,
+        place: Option<Place>,
+        state: FidState,
+    ) -> Self {
+        Fid {
+            user: Arc::clone(user),
+            node,
+            place: Mutex::new(place),
+            state,
+        }
+    }
+
     /// The same file, not opened.
     pub(super) fn cloned(&self) -> Fid {
-        Fid {
-            user: Arc::clone(&self.user),
-            node: Arc::clone(&self.node),
-            place: self.place.clone(),
-            state: FidState::Path,
-        }
+        self.in_state(FidState::Path)
+    }
+
+    /// The same file, used for something else.
+    pub(super) fn in_state(&self, state: FidState) -> Fid {
+        Fid::new(&self.user, Arc::clone(&self.node), self.place(), state)
+    }
+
+    /// By what name it got to its file, with the moves since then that were made
+    /// through this connection; none for the root.
+    pub(super) fn place(&self) -> Option<Place> {
+        self.lock_place().clone()
+    }
+
+    fn lock_place(&self) -> MutexGuard<'_, Option<Place>> {
+        self.place.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What it has open, if that is a file or directory.
@@ -241,8 +289,23 @@ impl Fid {
 pub(super) struct FidTable(Mutex<Fids>);
 
 struct Fids {
-    meanings: HashMap<u32, Arc<Fid>>,
+    meanings: HashMap<u32, Meaning>,
     quota: Quota,
+}
+
+/// What a fid stands for, and the key of its place, by which it is found.
+struct Meaning {
+    fid: Arc<Fid>,
+    key: Option<u64>,
+}
+
+impl Meaning {
+    fn new(fid: Fid) -> Self {
+        Meaning {
+            key: fid.place().map(|place| place.key()),
+            fid: Arc::new(fid),
+        }
+    }
 }
 
 impl FidTable {
@@ -256,7 +319,9 @@ impl FidTable {
 
     /// What `fid` stands for; `EBADF`.
     pub(super) fn get(&self, fid: u32) -> Result<Arc<Fid>> {
-        self.lock().meanings.get(&fid).cloned().ok_or(Errno::EBADF)
+        let fids = self.lock();
+        let meaning = fids.meanings.get(&fid).ok_or(Errno::EBADF)?;
+        Ok(Arc::clone(&meaning.fid))
     }
 
     /// Makes sure that a fid is free to be given a meaning: `EBADF` if it is in
@@ -272,12 +337,13 @@ impl FidTable {
 
     /// Gives a free fid a meaning; as [`FidTable::require_free`].
     pub(super) fn insert(&self, fid: u32, meaning: Fid) -> Result<()> {
+        let meaning = Meaning::new(meaning);
         let Fids { meanings, quota } = &mut *self.lock();
         match meanings.entry(fid) {
             hash_map::Entry::Occupied(_) => Err(Errno::EBADF),
             hash_map::Entry::Vacant(_) if !quota.take(1) => Err(Errno::ENFILE),
             hash_map::Entry::Vacant(free) => {
-                free.insert(Arc::new(meaning));
+                free.insert(meaning);
                 Ok(())
             }
         }
@@ -285,8 +351,28 @@ impl FidTable {
 
     /// Gives a fid that is in use another meaning.
     pub(super) fn replace(&self, fid: u32, meaning: Fid) {
-        let before = self.lock().meanings.insert(fid, Arc::new(meaning));
+        let meaning = Meaning::new(meaning);
+        let before = self.lock().meanings.insert(fid, meaning);
         drop(before); // outside the lock: it may close a file
+    }
+
+    /// A file was moved: whatever fid got to it by its old name goes along.
+    pub(super) fn follow(&self, from: &Place, to: &Place) {
+        let keys = (from.key(), to.key());
+        let mut fids = self.lock();
+        let all = fids.meanings.values_mut();
+        let here = all.filter(|meaning| meaning.key == Some(keys.0));
+        let left: Vec<Place> = here
+            .filter_map(|meaning| {
+                let mut place = meaning.fid.lock_place();
+                let left = place.take_if(|place| place.is(from))?;
+                *place = Some(to.clone());
+                meaning.key = Some(keys.1);
+                Some(left)
+            })
+            .collect();
+        drop(fids);
+        drop(left); // outside the lock: it may forget a directory
     }
 
     /// Takes a fid out; `EBADF`.
@@ -294,7 +380,7 @@ impl FidTable {
         let mut fids = self.lock();
         let meaning = fids.meanings.remove(&fid).ok_or(Errno::EBADF)?;
         fids.quota.give_back(1);
-        Ok(meaning)
+        Ok(meaning.fid)
     }
 
     fn lock(&self) -> MutexGuard<'_, Fids> {

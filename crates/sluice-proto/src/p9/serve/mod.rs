@@ -21,7 +21,8 @@
 //! | `exchange` | what a transport implements |
 //!
 //! Lock order: the schedule, the connection slot, the list of trees, the table
-//! of fids, a table of parked locks: one at a time, none inside another. None is
+//! of fids, a table of parked locks: one at a time, none inside another, but for the
+//! place of a fid inside the table of fids. None is
 //! held while a service is called or a reply is sent, but for `Listing`, which
 //! is held while its directory is read. The schedule is held while an exchange is
 //! asked to set memory aside.

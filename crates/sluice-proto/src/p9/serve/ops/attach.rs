@@ -8,7 +8,6 @@ use crate::p9::serve::fids::{Fid, FidState, NodeRef};
 use crate::p9::serve::translate::ATTRS;
 use crate::p9::wire::{NOFID, Reply, UnixId};
 use sluice_vfs::{Ctx, Errno, NodeId, Result};
-use std::sync::Arc;
 
 pub(in super::super) fn attach(
     call: &Call<'_>,
@@ -28,12 +27,8 @@ pub(in super::super) fn attach(
     let tree = connection.tree(call.service, call.config, aname)?;
     let ctx = Ctx::new(user.caller());
     let root = tree.session.getattr(&ctx, NodeId::ROOT, None, ATTRS)?;
-    let meaning = Fid {
-        user: Arc::clone(&user),
-        node: NodeRef::root(&tree, &root.attr),
-        place: None,
-        state: FidState::Path,
-    };
+    let node = NodeRef::root(&tree, &root.attr);
+    let meaning = Fid::new(&user, node, None, FidState::Path);
     let qid = qid_of(call, &meaning)?;
     connection.fids.insert(fid, meaning)?;
     answer.set(&Reply::Attach { qid })

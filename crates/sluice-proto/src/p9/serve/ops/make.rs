@@ -114,15 +114,9 @@ pub(in super::super) fn create(
         Perm::DEVICE => make_special(&dir, name, device(extension)?, bits)?,
         _ => return Err(Errno::EINVAL),
     };
-    let made = Fid {
-        user: Arc::clone(&dir.user),
-        node: NodeRef::new(&dir.node.tree, &entry),
-        place: Some(Place {
-            dir: Arc::clone(&dir.node),
-            name: name.into(),
-        }),
-        state: FidState::Path,
-    };
+    let node = NodeRef::new(&dir.node.tree, &entry);
+    let place = Place::new(&dir.node, name);
+    let made = Fid::new(&dir.user, node, Some(place), FidState::Path);
     let is_dir = made.node.is_dir();
     let mut qid = qid_of(call, &made)?;
     call.connection.fids.replace(number, made);

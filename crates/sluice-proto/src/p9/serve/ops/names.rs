@@ -2,7 +2,7 @@
 
 use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
-use crate::p9::serve::fids::{Fid, FidState, Place};
+use crate::p9::serve::fids::{Fid, Place};
 use crate::p9::wire::Reply;
 use sluice_vfs::{Errno, Lookup, Name, RenameFlags, Result};
 use std::sync::Arc;
@@ -45,54 +45,48 @@ pub(in super::super) fn renameat(
 ) -> Result<()> {
     let (old, new) = (call.fid(old_dfid)?, call.fid(new_dfid)?);
     require_same_tree(&old, &new)?;
-    old.session().rename(
-        &old.ctx(),
-        (old.node.node, Name::new(old_name)?),
-        (new.node.node, Name::new(new_name)?),
-        RenameFlags::empty(),
-    )?;
+    let from = Place::new(&old.node, old_name);
+    let to = Place::new(&new.node, new_name);
+    move_name(call, &old, &from, &to, RenameFlags::empty())?;
     answer.set(&Reply::Renameat {})
 }
 
 pub(in super::super) fn rename(
     call: &Call<'_>,
-    number: u32,
+    fid: u32,
     dfid: u32,
     name: &[u8],
     answer: &mut Answer,
 ) -> Result<()> {
-    let (fid, dir) = (call.fid(number)?, call.fid(dfid)?);
+    let (fid, dir) = (call.fid(fid)?, call.fid(dfid)?);
     require_same_tree(&fid, &dir)?;
-    let place = Place {
-        dir: Arc::clone(&dir.node),
-        name: name.into(),
-    };
-    move_fid(call, number, fid, place, RenameFlags::empty())?;
+    let to = Place::new(&dir.node, name);
+    move_fid(call, &fid, &to, RenameFlags::empty())?;
     answer.set(&Reply::Rename {})
 }
 
 /// Moves the file of a fid, which goes on standing for it.
-pub(super) fn move_fid(
+pub(super) fn move_fid(call: &Call<'_>, fid: &Fid, to: &Place, flags: RenameFlags) -> Result<()> {
+    let from = place_now(fid)?;
+    move_name(call, fid, &from, to, flags)
+}
+
+/// Moves a name for the user of `fid`. Fids that got to their files by it know the new
+/// one from then on.
+fn move_name(
     call: &Call<'_>,
-    number: u32,
-    fid: Arc<Fid>,
-    to: Place,
+    fid: &Fid,
+    from: &Place,
+    to: &Place,
     flags: RenameFlags,
 ) -> Result<()> {
-    let from = place_now(&fid)?;
     fid.session().rename(
         &fid.ctx(),
         (from.dir.node, Name::new(&from.name)?),
         (to.dir.node, Name::new(&to.name)?),
         flags,
     )?;
-    if let FidState::Path = fid.state {
-        let moved = Fid {
-            place: Some(to),
-            ..fid.cloned()
-        };
-        call.connection.fids.replace(number, moved);
-    }
+    call.connection.fids.follow(from, to);
     Ok(())
 }
 
@@ -110,8 +104,8 @@ pub(super) fn remove_file(fid: &Fid) -> Result<()> {
 /// Where the file of a fid is, if that is where the fid found it: another may
 /// have that name by now, or none (`ENOENT`). The root can't be moved or
 /// removed (`EBUSY`).
-fn place_now(fid: &Fid) -> Result<&Place> {
-    let place = fid.place.as_ref().ok_or(Errno::EBUSY)?;
+fn place_now(fid: &Fid) -> Result<Place> {
+    let place = fid.place().ok_or(Errno::EBUSY)?;
     let name = Name::new(&place.name)?;
     let found = fid.session().lookup(&fid.ctx(), place.dir.node, name)?;
     let Lookup::Found(entry) = found else {

@@ -73,15 +73,8 @@ pub(super) fn create_file(
     let created = dir.session().create(ctx, dir.node.node, name, args)?;
     let node = NodeRef::new(&dir.node.tree, &created.entry);
     let open = OpenFid::new(&node, created.opened.handle, removes);
-    let made = Fid {
-        user: Arc::clone(&dir.user),
-        node,
-        place: Some(Place {
-            dir: Arc::clone(&dir.node),
-            name: name.as_bytes().into(),
-        }),
-        state: FidState::Open(open),
-    };
+    let place = Place::new(&dir.node, name.as_bytes());
+    let made = Fid::new(&dir.user, node, Some(place), FidState::Open(open));
     Ok((made, created.entry.attr))
 }
 
@@ -112,8 +105,5 @@ pub(super) fn open_path(fid: &Fid, flags: OpenFlags, removes: bool) -> Result<Fi
     };
     let opened = fid.session().open(&fid.ctx(), fid.node.node, flags)?;
     let open = OpenFid::new(&fid.node, opened.handle, removes);
-    Ok(Fid {
-        state: FidState::Open(open),
-        ..fid.cloned()
-    })
+    Ok(fid.in_state(FidState::Open(open)))
 }

@@ -11,12 +11,11 @@ use sluice_vfs::{
     Attr, Errno, FileType, NodeId, RenameFlags, Result, SYMLINK_TARGET_MAX, SetAttr, SetTime,
     Timestamp, UnixMode, VecSink,
 };
-use std::sync::Arc;
 
 pub(in super::super) fn stat(call: &Call<'_>, fid: u32, answer: &mut Answer) -> Result<()> {
     let fid = call.fid(fid)?;
     let attr = attr_of(&fid)?;
-    let name = match &fid.place {
+    let name = match fid.place() {
         Some(place) => place.name.to_vec(),
         None => b"/".to_vec(),
     };
@@ -29,11 +28,11 @@ pub(in super::super) fn stat(call: &Call<'_>, fid: u32, answer: &mut Answer) -> 
 /// All at its default asks for the file to reach the disk (stat(5)).
 pub(in super::super) fn wstat(
     call: &Call<'_>,
-    number: u32,
+    fid: u32,
     wanted: &Stat<'_>,
     answer: &mut Answer,
 ) -> Result<()> {
-    let fid = call.fid(number)?;
+    let fid = call.fid(fid)?;
     let changes = changes(call, &fid, wanted)?;
     let name = new_name(&fid, wanted.name.0);
     let (ctx, node, handle) = (fid.ctx(), fid.node.node, fid.handle());
@@ -43,25 +42,22 @@ pub(in super::super) fn wstat(
         fid.session().fsync(&ctx, node, handle, false)?;
     }
     if let Some(name) = name {
-        let place = fid.place.as_ref().ok_or(Errno::EBUSY)?;
-        let to = Place {
-            dir: Arc::clone(&place.dir),
-            name: name.into(),
-        };
+        let place = fid.place().ok_or(Errno::EBUSY)?;
+        let to = Place::new(&place.dir, name);
         // Plan 9 never takes a name from another file; Unix does.
         let flags = match call.is_unix() {
             true => RenameFlags::empty(),
             false => RenameFlags::NOREPLACE,
         };
-        move_fid(call, number, Arc::clone(&fid), to, flags)?;
+        move_fid(call, &fid, &to, flags)?;
     }
     answer.set(&Reply::Wstat {})
 }
 
 /// The name to change to, if it is to change.
 fn new_name<'n>(fid: &Fid, name: &'n [u8]) -> Option<&'n [u8]> {
-    let current = fid.place.as_ref().map(|place| &*place.name);
-    (!name.is_empty() && current != Some(name)).then_some(name)
+    let is_new = fid.place().is_none_or(|place| *place.name != *name);
+    (!name.is_empty() && is_new).then_some(name)
 }
 
 fn changes(call: &Call<'_>, fid: &Fid, wanted: &Stat<'_>) -> Result<SetAttr> {

@@ -8,7 +8,6 @@ use crate::p9::serve::translate::{ATTRS, qid};
 use crate::p9::wire::{Names, QID_LEN, Qids, Reply};
 use arrayvec::ArrayVec;
 use sluice_vfs::{Attr, Entry, Errno, Lookup, Name, NodeId, Result, WALK_MAX};
-use std::sync::Arc;
 
 /// An error only if the first name already fails; else the reply has as many
 /// qids as there were names, and `newfid` stays what it was (walk(5)).
@@ -74,10 +73,7 @@ pub(super) fn step(at: &mut Fid, name: &[u8]) -> Result<Attr> {
             let name = Name::new(name)?;
             let found = at.session().lookup(&at.ctx(), at.node.node, name);
             let entry = found.and_then(Lookup::found)?;
-            let place = Place {
-                dir: Arc::clone(&at.node),
-                name: name.as_bytes().into(),
-            };
+            let place = Place::new(&at.node, name.as_bytes());
             at.go(&entry, Some(place));
             Ok(entry.attr)
         }
@@ -93,9 +89,8 @@ impl Fid {
     }
 
     fn go(&mut self, entry: &Entry, place: Option<Place>) {
-        let tree = Arc::clone(&self.node.tree);
-        self.node = NodeRef::new(&tree, entry);
-        self.place = place;
+        let node = NodeRef::new(&self.node.tree, entry);
+        *self = Fid::new(&self.user, node, place, FidState::Path);
     }
 }
 

@@ -36,13 +36,7 @@ pub(in super::super) fn xattrwalk(
     let size = value.len() as u64;
     let room = call.connection.xattr_budget.take(value.len())?;
     let state = FidState::XattrRead(XattrRead { value, _room: room });
-    fids.insert(
-        newfid,
-        Fid {
-            state,
-            ..fid.cloned()
-        },
-    )?;
+    fids.insert(newfid, fid.in_state(state))?;
     answer.set(&Reply::Xattrwalk { size })
 }
 
@@ -71,11 +65,7 @@ pub(in super::super) fn xattrcreate(
         value: Mutex::default(),
         _room: call.connection.xattr_budget.take(size)?,
     });
-    let meaning = Fid {
-        state,
-        ..fid.cloned()
-    };
-    call.connection.fids.replace(number, meaning);
+    call.connection.fids.replace(number, fid.in_state(state));
     answer.set(&Reply::Xattrcreate {})
 }
 
