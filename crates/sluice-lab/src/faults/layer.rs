@@ -101,7 +101,7 @@ macro_rules! go_wrong {
                 self.meet("read", ctx)?;
                 let mut sink = CutSink::new(sink, self.plan.transfers());
                 let count = self.inner.read(ctx, node, handle, offset, len, &mut sink)?;
-                self.plan.check_read().map(|()| count)
+                self.plan.after_read(count)
             }
 
             fn write(

@@ -16,6 +16,7 @@ pub struct Plan {
     transfers: Mutex<Transfers>,
     delay: Mutex<Option<Delay>>,
     loses_reads: AtomicBool,
+    read_max: Mutex<Option<usize>>,
     nth: Mutex<Option<Nth>>,
     pub(super) sessions: AtomicUsize,
 }
@@ -114,6 +115,12 @@ impl Plan {
         self.loses_reads.store(are_lost, Ordering::SeqCst);
     }
 
+    /// From now on reads say that they have read so many bytes at most, whatever they
+    /// have read.
+    pub fn shorten_reads(&self, max: Option<usize>) {
+        *lock(&self.read_max) = max;
+    }
+
     /// Sessions that there are.
     pub fn sessions(&self) -> usize {
         self.sessions.load(Ordering::SeqCst)
@@ -128,11 +135,11 @@ impl Plan {
         *lock(&self.transfers)
     }
 
-    /// What the plan has for a read that has been made.
-    pub(super) fn check_read(&self) -> Result<()> {
+    /// What comes of a read of `count` bytes that has been made.
+    pub(super) fn after_read(&self, count: usize) -> Result<usize> {
         match self.loses_reads.load(Ordering::SeqCst) {
             true => Err(Errno::EIO),
-            false => Ok(()),
+            false => Ok(lock(&self.read_max).map_or(count, |max| count.min(max))),
         }
     }
 

@@ -85,8 +85,8 @@ impl Place {
     }
 
     fn is(&self, other: &Place) -> bool {
-        let is_same_dir = self.dir.node == other.dir.node
-            && Arc::ptr_eq(&self.dir.tree, &other.dir.tree);
+        let is_same_dir =
+            self.dir.node == other.dir.node && Arc::ptr_eq(&self.dir.tree, &other.dir.tree);
         is_same_dir && self.name == other.name
     }
 

@@ -162,13 +162,13 @@ struct Sink {
 }
 
 impl Sink {
-    /// The first `len` bytes, to be sent.
-    fn payload(self, len: usize) -> Payload {
-        let piped_len = self.piped.as_ref().map_or(0, Piped::len);
-        if len < piped_len {
-            // It failed half way: what came goes nowhere.
-            return Payload::default();
+    /// The first `len` bytes, to be sent: none of those that came before a read failed,
+    /// and fewer than came if a service says so.
+    fn payload(mut self, len: usize) -> Payload {
+        if let Some(piped) = &mut self.piped {
+            piped.truncate(len);
         }
+        let piped_len = self.piped.as_ref().map_or(0, Piped::len);
         let rest = (len - piped_len).min(self.len);
         let bytes = self.buffer.filter(|_| rest > 0);
         Payload {

@@ -39,7 +39,10 @@ impl Pipe {
 pub(super) struct Piped {
     /// `None` once it was put back.
     pipe: Option<Pipe>,
+    /// Bytes to be sent.
     len: usize,
+    /// There are more than those in it.
+    has_rest: bool,
     _held: Held,
 }
 
@@ -49,6 +52,7 @@ impl Piped {
         Ok(Piped {
             pipe: Some(Pipe::new()?),
             len: 0,
+            has_rest: false,
             _held: held,
         })
     }
@@ -56,6 +60,12 @@ impl Piped {
     /// Bytes in it.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Leaves out all but the first `len` of them.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.has_rest |= len < self.len;
+        self.len = self.len.min(len);
     }
 
     /// Takes up to `len` bytes of a file. `EAGAIN` if it is full, `EINVAL` if the
@@ -96,6 +106,7 @@ impl Drop for Piped {
     /// What is not empty is not for others.
     fn drop(&mut self) {
         if self.len == 0
+            && !self.has_rest
             && let Some(pipe) = self.pipe.take()
         {
             let mut kept = kept();

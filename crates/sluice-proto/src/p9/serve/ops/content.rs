@@ -75,8 +75,11 @@ pub(in super::super) fn fsync(
 
 fn read_file(fid: &Fid, offset: u64, room: usize, sink: &mut dyn ReadSink) -> Result<usize> {
     check_range(offset, room as u64)?;
-    fid.session()
-        .read(&fid.ctx(), fid.node.node, fid.handle(), offset, room, sink)
+    let before = sink.remaining();
+    let (ctx, node, handle) = (fid.ctx(), fid.node.node, fid.handle());
+    let len = fid.session().read(&ctx, node, handle, offset, room, sink)?;
+    // The reply must not promise more than there is.
+    Ok(len.min(before.saturating_sub(sink.remaining())))
 }
 
 fn read_value(value: &[u8], offset: u64, room: usize, sink: &mut dyn ReadSink) -> Result<usize> {
