@@ -80,6 +80,9 @@ fn open_inode(
         });
     }
     if flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE) {
+        if inode.file_type == FileType::Directory {
+            return Err(Errno::EISDIR);
+        }
         session.require_writable()?;
     }
     let room = session.handles.reserve()?;

@@ -1,8 +1,10 @@
 //! 9P2000.L.sluice: messages that do what takes several elsewhere.
 
 use crate::harness::{Conn, decoded, export, model};
+use sluice_lab::faults::{FaultyService, Plan};
 use sluice_proto::p9::wire::*;
 use sluice_vfs::Errno;
+use std::sync::Arc;
 
 const S: Dialect = Dialect::Sluice;
 
@@ -120,6 +122,22 @@ fn a_file_is_found_opened_and_looked_at_by_one_message() {
         })
         .unwrap();
     assert_eq!(Dirents(listed.data()).count(), 3);
+}
+
+#[test]
+fn a_file_is_found_and_opened_by_one_call_of_the_service() {
+    let plan = Arc::<Plan>::default();
+    let service = Arc::new(FaultyService::new(model(), Arc::clone(&plan)));
+    let conn = Conn::over(service, S, |_| {});
+    conn.lcreate(1, "f", b"abc");
+    conn.mkdir(0, "d");
+    for operation in ["lookup", "open", "getattr"] {
+        plan.fail(operation, 0, 1, Errno::EIO);
+    }
+    let flags = LopenFlags::RDWR | LopenFlags::TRUNC;
+    assert_eq!(conn.open_at((0, 2), &["f"], flags).unwrap().attr.size, 0);
+    conn.open_at((0, 3), &["d"], LopenFlags::empty()).unwrap();
+    assert_eq!(plan.pending(), 3, "none of them was asked for");
 }
 
 #[test]

@@ -217,6 +217,7 @@ fn lookup_open_opens_directories(w: &World) {
         .list(opened(&created), sluice_vfs::DirWant::Names)
         .unwrap();
     assert!(listed.iter().any(|entry| entry.name == b"f"));
+    fails(c.lookup_open(ROOT, "d", READ_WRITE), Errno::EISDIR);
     c.file(ROOT, "f", b"");
     fails(c.lookup_open(ROOT, "f", flags), Errno::ENOTDIR);
 }

@@ -2,7 +2,7 @@
 //! done, or nothing, and no fid is made unless all was.
 
 use super::attr_of;
-use super::open::{IOUNIT, create_file, open_path};
+use super::open::{IOUNIT, create_file, open_name, open_path};
 use super::walk::{check_start, step};
 use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
@@ -11,7 +11,6 @@ use crate::p9::serve::translate::{getattr, lopen_flags, qid};
 use crate::p9::wire::{LopenFlags, NOFID, Names, QID_LEN, Qids, Reply};
 use arrayvec::ArrayVec;
 use sluice_vfs::{Attr, CreateArgs, Errno, NewNode, OpenFlags, Result, UnixMode, WALK_MAX};
-use std::sync::Arc;
 
 pub(in super::super) fn open_at(
     call: &Call<'_>,
@@ -22,12 +21,19 @@ pub(in super::super) fn open_at(
 ) -> Result<()> {
     let flags = lopen_flags(flags)? - OpenFlags::EXCLUSIVE;
     let mut way = Way::begin(call, fids.0, Some(fids.1), names)?;
-    way.go(call, names.iter())?;
-    let opened = open_path(&way.at, flags, false)?;
-    let attr = match way.attr {
-        Some(attr) if !flags.contains(OpenFlags::TRUNCATE) => attr,
-        // What was found is no longer so, or nothing was asked yet.
-        _ => attr_of(&opened)?,
+    let (opened, attr) = match names.iter().last() {
+        Some(name) if !matches!(name, b"." | b"..") => {
+            way.go(call, names.iter().take(names.len() - 1))?;
+            let (opened, attr) = open_name(&way.at, name, flags)?;
+            way.pass(call, &attr)?;
+            (opened, attr)
+        }
+        _ => {
+            way.go(call, names.iter())?;
+            let opened = open_path(&way.at, flags, false)?;
+            let attr = attr_of(&opened)?;
+            (opened, attr)
+        }
     };
     call.connection.fids.insert(fids.1, opened)?;
     answer.set(&Reply::OpenAt {
@@ -53,14 +59,13 @@ pub(in super::super) fn create_at(
         flags: lopen_flags(flags)? - OpenFlags::DIRECTORY,
         new: NewNode::with_perm(mode & UnixMode::PERM_MASK),
     };
-    let dir = Arc::new(way.at);
-    let (made, attr) = create_file(&dir, &dir.maker_ctx(gid), name, &args, false)?;
-    let version = call.config.options.qid_version;
-    way.qids.push(qid(&attr, version).to_bytes());
+    let dir = &way.at;
+    let (made, attr) = create_file(dir, &dir.maker_ctx(gid), name, &args, false)?;
+    way.pass(call, &attr)?;
     call.connection.fids.insert(fids.1, made)?;
     answer.set(&Reply::CreateAt {
         iounit: IOUNIT,
-        attr: getattr(&attr, version),
+        attr: getattr(&attr, call.config.options.qid_version),
         qids: Qids(&way.qids),
     })
 }
@@ -115,12 +120,16 @@ impl Way {
     fn go<'n>(&mut self, call: &Call<'_>, names: impl Iterator<Item = &'n [u8]>) -> Result<()> {
         for name in names {
             let attr = step(&mut self.at, name)?;
-            let qid = qid(&attr, call.config.options.qid_version);
-            self.qids
-                .try_push(qid.to_bytes())
-                .map_err(|_| Errno::EINVAL)?;
+            self.pass(call, &attr)?;
             self.attr = Some(attr);
         }
         Ok(())
+    }
+
+    /// Notes that a name led to what has these attributes.
+    fn pass(&mut self, call: &Call<'_>, attr: &Attr) -> Result<()> {
+        let qid = qid(attr, call.config.options.qid_version);
+        let pushed = self.qids.try_push(qid.to_bytes());
+        pushed.map_err(|_| Errno::EINVAL)
     }
 }

@@ -7,9 +7,8 @@ use crate::p9::serve::fids::{Fid, FidState, NodeRef, OpenFid, Place};
 use crate::p9::serve::translate::{lopen_flags, open_mode};
 use crate::p9::wire::{LopenFlags, OpenMode, Qid, Reply};
 use sluice_vfs::{
-    Attr, CreateArgs, Ctx, Errno, FileType, Name, NewNode, OpenFlags, Result, UnixMode,
+    Attr, CreateArgs, Created, Ctx, Errno, FileType, Name, NewNode, OpenFlags, Result, UnixMode,
 };
-use std::sync::Arc;
 
 /// `iounit` of every reply: as much as a message holds.
 pub(super) const IOUNIT: u32 = 0;
@@ -62,7 +61,7 @@ pub(in super::super) fn lcreate(
 /// What the fid of a directory becomes when it makes and opens a file in it, and
 /// that file's attributes.
 pub(super) fn create_file(
-    dir: &Arc<Fid>,
+    dir: &Fid,
     ctx: &Ctx<'_>,
     name: &[u8],
     args: &CreateArgs<'_>,
@@ -71,11 +70,27 @@ pub(super) fn create_file(
     dir.require_path()?;
     let name = Name::new(name)?;
     let created = dir.session().create(ctx, dir.node.node, name, args)?;
-    let node = NodeRef::new(&dir.node.tree, &created.entry);
-    let open = OpenFid::new(&node, created.opened.handle, removes);
+    Ok(opened_in(dir, name, &created, removes))
+}
+
+/// The same when it opens one that is there. Directories are opened in their own way, to
+/// read, whatever else is asked for; a service says `EISDIR` if that is to write.
+pub(super) fn open_name(dir: &Fid, name: &[u8], flags: OpenFlags) -> Result<(Fid, Attr)> {
+    if !dir.node.is_dir() {
+        return Err(Errno::ENOTDIR);
+    }
+    let name = Name::new(name)?;
+    let session = dir.session();
+    let opened = session.lookup_open(&dir.ctx(), dir.node.node, name, flags)?;
+    Ok(opened_in(dir, name, &opened, false))
+}
+
+fn opened_in(dir: &Fid, name: Name<'_>, opened: &Created, removes: bool) -> (Fid, Attr) {
+    let node = NodeRef::new(&dir.node.tree, &opened.entry);
+    let open = OpenFid::new(&node, opened.opened.handle, removes);
     let place = Place::new(&dir.node, name.as_bytes());
-    let made = Fid::new(&dir.user, node, Some(place), FidState::Open(open));
-    Ok((made, created.entry.attr))
+    let fid = Fid::new(&dir.user, node, Some(place), FidState::Open(open));
+    (fid, opened.entry.attr)
 }
 
 /// Opens what a fid stands for.
