@@ -10,29 +10,19 @@ use super::exchange::SocketExchange;
 use super::hub::Shared;
 use super::input::{Failed, Input, Received};
 use super::output::{Output, Payload, Sent};
+use super::turn::Turn;
 use rustix::event::epoll::EventFlags;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::net::Shutdown;
 use sluice_proto::p9::serve::{Admission, Job, Link, Server, ServerConfig};
 use sluice_vfs::FileService;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
 /// Messages that wait for others which one turn takes in; then it is somebody
 /// else's turn.
 const WAITING_PER_TURN: usize = 16;
-
-/// Nothing to do until the socket or the session says so.
-const IDLE: u8 = 0;
-/// A thread has it, or it is in the hub's queue.
-const BUSY: u8 = 1;
-/// The same, and there is more to do afterwards.
-const AGAIN: u8 = 2;
-/// It has done as much as it may for now.
-const STALLED: u8 = 3;
-/// Over.
-const CLOSED: u8 = 4;
 
 /// A connection, from its beginning to its last reply.
 pub(super) struct Connection {
@@ -45,7 +35,7 @@ pub(super) struct Connection {
     msize: usize,
     /// Reads of so many bytes go through a pipe.
     splice_from: usize,
-    turn: AtomicU8,
+    turn: Turn,
     input: Mutex<Input>,
     output: Output,
     /// Requests that threads are running.
@@ -112,7 +102,7 @@ impl Connection {
                 msize: config.bounds.msize as usize,
                 splice_from,
                 server: Server::new(service, config),
-                turn: AtomicU8::new(IDLE),
+                turn: Turn::new(),
                 input: Mutex::default(),
                 output: Output::default(),
                 running: AtomicUsize::new(0),
@@ -152,15 +142,7 @@ impl Connection {
 
     /// There may be something to do.
     pub(super) fn poke(self: &Arc<Self>) {
-        let next = |turn| match turn {
-            IDLE | STALLED => Some(BUSY),
-            BUSY => Some(AGAIN),
-            _ => None,
-        };
-        let before = self
-            .turn
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next);
-        if let Ok(IDLE | STALLED) = before {
+        if self.turn.poke() {
             self.enqueue();
         }
     }
@@ -168,17 +150,20 @@ impl Connection {
     /// Does one thing that there is to do. `prefix` is the thread's room for a
     /// request.
     pub(super) fn take_turn(self: &Arc<Self>, prefix: &mut Vec<u8>) {
+        if self.turn.is_closed() {
+            return;
+        }
         match self.step(prefix) {
             Step::Run(job, has_more) => {
                 self.running.fetch_add(1, Ordering::SeqCst);
                 let _running = Running(self);
                 match has_more {
-                    true => self.enqueue(),
+                    true => self.go_on(),
                     false => self.rest(),
                 }
                 crate::panics::contain(|| self.server.run(job, prefix));
             }
-            Step::More => self.enqueue(),
+            Step::More => self.go_on(),
             Step::Idle => self.rest(),
             Step::HeldUp => self.stall(|| !self.is_held_up()),
             Step::Full => self.stall(|| self.server.has_room()),
@@ -216,7 +201,7 @@ impl Connection {
 
     /// Ends it, from any thread. Requests that run finish on their own.
     pub(super) fn close(&self) {
-        if self.turn.swap(CLOSED, Ordering::SeqCst) == CLOSED {
+        if !self.turn.close() {
             return;
         }
         self.output.close();
@@ -248,7 +233,7 @@ impl Connection {
                 };
             }
             match self.receive(prefix) {
-                Ok(Taken::Nothing) if self.is_over() => return Step::End,
+                Ok(Taken::Nothing) if self.turn.is_closed() => return Step::End,
                 Ok(Taken::Nothing) => return Step::Idle,
                 Ok(Taken::NoMemory) => return Step::Starved,
                 Ok(Taken::Message(Admission::Run(job))) => {
@@ -288,37 +273,32 @@ impl Connection {
         }
     }
 
+    /// Leaves what there is to do to its next turn.
+    fn go_on(self: &Arc<Self>) {
+        if self.turn.go_on() {
+            self.enqueue();
+        }
+    }
+
     /// Lets go of it; the socket and the session say when there is more to do.
     fn rest(self: &Arc<Self>) {
-        let rested = self
-            .turn
-            .compare_exchange(BUSY, IDLE, Ordering::SeqCst, Ordering::SeqCst);
-        if rested == Err(AGAIN) {
+        if self.turn.rest() {
             self.enqueue();
         }
     }
 
     /// Lets go of it until something that it waits for is done.
     fn stall(self: &Arc<Self>, is_done: impl FnOnce() -> bool) {
-        let stalled = self
-            .turn
-            .compare_exchange(BUSY, STALLED, Ordering::SeqCst, Ordering::SeqCst);
-        match stalled {
-            // It may have been done just before.
-            Ok(_) if is_done() => self.poke(),
-            Err(AGAIN) => self.enqueue(),
-            _ => {}
+        if self.turn.stall() {
+            self.enqueue();
+        } else if is_done() {
+            // It was just before.
+            self.poke();
         }
     }
 
     /// To the end of the hub's queue.
     fn enqueue(self: &Arc<Self>) {
-        let again = self
-            .turn
-            .compare_exchange(AGAIN, BUSY, Ordering::SeqCst, Ordering::SeqCst);
-        if again == Err(CLOSED) {
-            return;
-        }
         if let Some(hub) = self.hub.upgrade() {
             hub.enqueue(Arc::clone(self));
         }
@@ -354,10 +334,6 @@ impl Connection {
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.turn.load(Ordering::SeqCst) == CLOSED
-    }
-
     fn lock_input(&self) -> std::sync::MutexGuard<'_, Input> {
         self.input.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -370,7 +346,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         let connection = self.0;
         connection.running.fetch_sub(1, Ordering::SeqCst);
-        if connection.turn.load(Ordering::SeqCst) == STALLED {
+        if connection.turn.is_stalled() {
             connection.poke();
         }
     }

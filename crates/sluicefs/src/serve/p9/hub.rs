@@ -9,20 +9,21 @@
 //! its output. None is taken while another one of them is held. A session that has its
 //! schedule locked may put its connection among those who wait for memory.
 
-use super::buffer::{self, Held};
+use super::buffer::Held;
 use super::connection::Connection;
 use super::door::{Accepted, Door};
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec, eventfd};
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::io::Errno;
+use super::doors::Doors;
+use super::limits::HubLimits;
+use super::memory::Memory;
+use super::registry::Registry;
+use super::watch::{EVENTS_MAX, Sleep, Watch};
+use rustix::event::epoll::{Event, EventFlags};
 use sluice_crew::{Crew, CrewConfig, Next, Polling, Queue};
-use sluice_proto::p9::serve::CommonBounds;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Most threads; most of them only exist while others wait for a disk.
 const THREADS_MAX: usize = 192;
@@ -34,9 +35,6 @@ const THREADS_OF_ONE: usize = 32;
 /// there is something in the queue.
 const TURNS_PER_LOOK: u32 = 16;
 
-/// Events that are fetched at once.
-const EVENTS_MAX: usize = 64;
-
 /// How long nothing is tried again that failed for want of descriptors or memory,
 /// unless a connection ends before.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(500);
@@ -45,50 +43,6 @@ const SHORTAGE_PAUSE: Duration = Duration::from_millis(500);
 const CONNECTION_EVENTS: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
-
-/// What a listening socket is watched for.
-const DOOR_EVENTS: EventFlags = EventFlags::IN.union(EventFlags::ET);
-
-/// The token of what wakes a sleeping thread; doors come after it, and
-/// connections after those.
-const WAKE: u64 = 0;
-
-/// What all connections may take together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HubLimits {
-    /// Connections at a time; others wait to be let in.
-    pub connections: usize,
-    /// Bytes of payloads in use at a time, in buffers and pipes, beyond which
-    /// requests that need more than a small buffer wait.
-    pub held_bytes: usize,
-    /// Fids; beyond: `ENFILE`. Every connection can have a few all the same.
-    pub fids: usize,
-    /// Bytes in values of extended attributes that fids hold; beyond: `ENOMEM`. Every
-    /// connection can have one value all the same.
-    pub xattr_bytes: usize,
-    /// A peer that has taken no reply, or sent no more of a message, for so long may
-    /// be sent away when others need the memory.
-    pub stuck: Duration,
-}
-
-impl Default for HubLimits {
-    fn default() -> Self {
-        HubLimits {
-            connections: 4096,
-            held_bytes: 256 << 20,
-            fids: 1 << 19,
-            xattr_bytes: 32 << 20,
-            stuck: Duration::from_secs(10),
-        }
-    }
-}
-
-impl HubLimits {
-    /// Those of them that are for sessions, on whatever transport.
-    pub(in crate::serve) fn common(&self) -> Arc<CommonBounds> {
-        Arc::new(CommonBounds::new(self.fids, self.xattr_bytes))
-    }
-}
 
 /// The connections of the process, until it is dropped.
 pub(super) struct Hub {
@@ -105,29 +59,20 @@ impl Hub {
         limits: HubLimits,
         on_last: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let watch = Watch::new()?;
         let shared = Arc::new_cyclic(|me| Shared {
             me: Weak::clone(me),
-            limits,
-            epoll,
-            wake,
-            next_token: Mutex::new(doors.len() as u64 + 1),
-            doors,
-            connections: Mutex::default(),
+            watch,
+            connections: Registry::new(limits.connections, doors.len()),
+            doors: Doors::new(doors),
             queue: Mutex::default(),
-            is_asleep: AtomicBool::new(false),
             is_stopped: AtomicBool::new(false),
-            starved: Mutex::default(),
-            is_starved: AtomicBool::new(false),
-            is_short: AtomicBool::new(false),
-            short_since: Mutex::default(),
+            memory: Memory::new(limits.held_bytes),
+            patience: limits.stuck,
             running: AtomicUsize::new(0),
             on_last: Box::new(on_last),
         });
-        let readable = EventFlags::IN | EventFlags::ET;
-        shared.watch(shared.wake.as_fd(), WAKE, readable)?;
-        for index in 0..shared.doors.len() {
+        for index in 0..shared.doors.count() {
             shared.open_door(index)?;
         }
         let config = CrewConfig {
@@ -143,7 +88,7 @@ impl Hub {
     /// Asks it to stop; does not wait.
     pub(super) fn stop(&self) {
         self.shared.is_stopped.store(true, Ordering::SeqCst);
-        self.shared.wake_up();
+        self.shared.watch.wake_up();
     }
 }
 
@@ -154,7 +99,7 @@ impl Drop for Hub {
         if let Some(crew) = self.crew.take() {
             crew.join();
         }
-        for connection in self.shared.all() {
+        for connection in self.shared.connections.all() {
             connection.close();
         }
     }
@@ -163,23 +108,14 @@ impl Drop for Hub {
 /// What the threads share.
 pub(super) struct Shared {
     me: Weak<Shared>,
-    limits: HubLimits,
-    epoll: OwnedFd,
-    /// Ends the sleep of the thread that sleeps.
-    wake: OwnedFd,
-    doors: Vec<Door>,
-    connections: Mutex<HashMap<u64, Arc<Connection>>>,
-    next_token: Mutex<u64>,
+    watch: Watch,
+    doors: Doors,
+    connections: Registry,
     queue: Mutex<VecDeque<Job>>,
-    is_asleep: AtomicBool,
     is_stopped: AtomicBool,
-    /// Connections that wait for memory.
-    starved: Mutex<HashMap<u64, Weak<Connection>>>,
-    /// There are some.
-    is_starved: AtomicBool,
-    /// Some door is shut for want of room.
-    is_short: AtomicBool,
-    short_since: Mutex<Option<Instant>>,
+    memory: Memory,
+    /// How long a peer may be stuck when others need the memory.
+    patience: Duration,
     /// Requests that threads are running.
     running: AtomicUsize,
     on_last: Box<dyn Fn() + Send + Sync>,
@@ -222,27 +158,19 @@ impl Queue for Shared {
         hand.turns = hand.turns.wrapping_add(1);
         if hand.turns.is_multiple_of(TURNS_PER_LOOK) {
             self.relieve();
-            self.glance(hand);
+            self.watch.glance(&mut hand.events, self.seer());
         }
         if let Some(job) = self.lock_queue().pop_front() {
             return Next::Job(job);
         }
-        self.glance(hand);
+        self.watch.glance(&mut hand.events, self.seer());
         self.next_job()
     }
 
     fn wait(&self, hand: &mut Hand) -> Next<Job> {
         self.relieve();
-        self.is_asleep.store(true, Ordering::SeqCst);
-        // Either this sees what was put there, or who put it there sees the flag.
-        let is_idle = self.lock_queue().is_empty() && !self.is_stopped.load(Ordering::SeqCst);
-        if is_idle {
-            let is_short = [&self.is_short, &self.is_starved];
-            let is_short = is_short.iter().any(|flag| flag.load(Ordering::SeqCst));
-            let pause = Timespec::try_from(SHORTAGE_PAUSE).ok();
-            self.look(hand, pause.as_ref().filter(|_| is_short));
-        }
-        self.is_asleep.store(false, Ordering::SeqCst);
+        let may_sleep = || self.may_sleep();
+        self.watch.sleep(&mut hand.events, may_sleep, self.seer());
         self.relieve();
         match self.is_stopped.load(Ordering::SeqCst) {
             true => Next::Ended,
@@ -257,7 +185,7 @@ impl Queue for Shared {
                 self.running.fetch_add(1, Ordering::SeqCst);
                 crate::panics::contain(|| connection.take_turn(&mut hand.prefix));
                 self.running.fetch_sub(1, Ordering::SeqCst);
-                self.feed();
+                self.memory.feed();
             }
         }
     }
@@ -278,64 +206,56 @@ impl Shared {
 
     /// A connection's socket is full: it is resumed when it is not.
     pub(super) fn await_room(&self, connection: &Connection) {
-        let events = CONNECTION_EVENTS | EventFlags::OUT;
-        let data = EventData::new_u64(connection.token);
         // One that was just closed is not there.
-        let _ = epoll::modify(&self.epoll, connection.socket(), data, events);
+        let events = CONNECTION_EVENTS | EventFlags::OUT;
+        let (socket, token) = (connection.socket(), connection.token);
+        let _ = self.watch.change(socket, token, events);
     }
 
     /// Its socket has taken all.
     pub(super) fn await_more(&self, connection: &Connection) {
-        let data = EventData::new_u64(connection.token);
-        let _ = epoll::modify(&self.epoll, connection.socket(), data, CONNECTION_EVENTS);
-    }
-
-    /// Whether payloads take so much memory that others must wait; the connection
-    /// is then told when they don't.
-    pub(super) fn must_wait_for_memory(&self, connection: &Arc<Connection>) -> bool {
-        if !self.is_short_of_memory() {
-            return false;
-        }
-        self.await_memory(connection);
-        // Some may have come back before that was known.
-        self.is_short_of_memory()
-    }
-
-    /// Memory for a payload; if there is none, the connection is told when there is.
-    pub(super) fn reserve(&self, connection: &Arc<Connection>, bytes: usize) -> Option<Held> {
-        let held = || Held::below(self.limits.held_bytes, bytes);
-        held().or_else(|| {
-            self.await_memory(connection);
-            held()
-        })
-    }
-
-    fn await_memory(&self, connection: &Arc<Connection>) {
-        let me = Arc::downgrade(connection);
-        self.lock_starved().insert(connection.token, me);
-        self.note_shortage(&self.is_starved);
-    }
-
-    /// Something is to be tried again. Whoever sleeps may have gone to sleep before, with
-    /// no limit.
-    fn note_shortage(&self, flag: &AtomicBool) {
-        if !flag.swap(true, Ordering::SeqCst) && self.is_asleep.load(Ordering::SeqCst) {
-            self.wake_up();
-        }
+        let (socket, token) = (connection.socket(), connection.token);
+        let _ = self.watch.change(socket, token, CONNECTION_EVENTS);
     }
 
     /// Whether payloads take as much memory as they may.
     pub(super) fn is_short_of_memory(&self) -> bool {
-        buffer::held_bytes() >= self.limits.held_bytes
+        self.memory.is_short()
     }
 
-    /// Goes on with connections that waited for memory, if there is some.
-    fn feed(&self) {
-        if self.is_starved.load(Ordering::SeqCst) && !self.is_short_of_memory() {
-            self.is_starved.store(false, Ordering::SeqCst);
-            let waiting = std::mem::take(&mut *self.lock_starved());
-            let waiting = waiting.values().filter_map(Weak::upgrade);
-            waiting.for_each(|connection| connection.poke());
+    /// The same; the connection is then told when they don't.
+    pub(super) fn must_wait_for_memory(&self, connection: &Arc<Connection>) -> bool {
+        if !self.memory.is_short() {
+            return false;
+        }
+        self.await_memory(connection);
+        self.memory.is_short()
+    }
+
+    /// Memory for a payload; if there is none, the connection is told when there is.
+    pub(super) fn reserve(&self, connection: &Arc<Connection>, bytes: usize) -> Option<Held> {
+        self.memory.reserve(bytes).or_else(|| {
+            self.await_memory(connection);
+            self.memory.reserve(bytes)
+        })
+    }
+
+    /// A connection is over.
+    pub(super) fn forget(&self, connection: &Connection) {
+        self.watch.remove(connection.socket());
+        let is_last = self.connections.remove(connection.token);
+        if self.doors.is_short() {
+            self.reopen_doors();
+        }
+        if is_last && !self.doors.does_any_listen() {
+            (self.on_last)();
+        }
+    }
+
+    fn await_memory(&self, connection: &Arc<Connection>) {
+        if self.memory.await_some(connection) {
+            // Whoever sleeps may have gone to sleep with no limit.
+            self.watch.wake_sleeper();
         }
     }
 
@@ -343,53 +263,39 @@ impl Shared {
     /// goes on with those that waited for memory. If there still is none, it ends the
     /// connections whose peers have been stuck for long.
     fn relieve(&self) {
-        let is_due =
-            |since: Option<Instant>| since.is_some_and(|at| at.elapsed() >= SHORTAGE_PAUSE);
-        if self.is_short.load(Ordering::SeqCst) && is_due(*self.lock_short_since()) {
+        if self.doors.is_short_for(SHORTAGE_PAUSE) {
             self.reopen_doors();
         }
-        self.feed();
-        if !self.is_starved.load(Ordering::SeqCst) {
+        self.memory.feed();
+        if !self.memory.is_starved() {
             return;
         }
         let stuck = |connection: Arc<Connection>| Some((connection.stuck_since()?, connection));
-        let mut stuck: Vec<_> = self.all().into_iter().filter_map(stuck).collect();
+        let all = self.connections.all().into_iter();
+        let mut stuck: Vec<_> = all.filter_map(stuck).collect();
         stuck.sort_by_key(|(since, _)| *since);
         for (since, connection) in stuck {
-            if !self.is_short_of_memory() || since.elapsed() < self.limits.stuck {
+            if !self.memory.is_short() || since.elapsed() < self.patience {
                 break;
             }
             connection.evict();
         }
-        self.feed();
-    }
-
-    /// A connection is over.
-    pub(super) fn forget(&self, connection: &Connection) {
-        let _ = epoll::delete(&self.epoll, connection.socket());
-        let mut connections = self.lock_connections();
-        connections.remove(&connection.token);
-        let is_last =
-            connections.is_empty() && self.doors.iter().all(|door| door.listener().is_none());
-        drop(connections);
-        if self.is_short.load(Ordering::SeqCst) {
-            self.reopen_doors();
-        }
-        if is_last {
-            (self.on_last)();
-        }
+        self.memory.feed();
     }
 
     fn push(&self, job: Job) {
         self.lock_queue().push_back(job);
-        if self.is_asleep.load(Ordering::SeqCst) {
-            self.wake_up();
-        }
+        self.watch.wake_sleeper();
     }
 
-    fn wake_up(&self) {
-        // Full, it has not been looked at for 2^64 times.
-        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    fn may_sleep(&self) -> Sleep {
+        if !self.lock_queue().is_empty() || self.is_stopped.load(Ordering::SeqCst) {
+            return Sleep::No;
+        }
+        match self.doors.is_short() || self.memory.is_starved() {
+            true => Sleep::For(SHORTAGE_PAUSE),
+            false => Sleep::UntilWoken,
+        }
     }
 
     fn next_job(&self) -> Next<Job> {
@@ -399,64 +305,26 @@ impl Shared {
         }
     }
 
-    /// Looks without sleeping. What was to wake another thread is passed on to it.
-    fn glance(&self, hand: &mut Hand) {
-        let is_woken = self.look(hand, Some(&Timespec::default()));
-        if is_woken && self.is_asleep.load(Ordering::SeqCst) {
-            self.wake_up();
-        }
-    }
-
-    /// Fetches events, and puts what they are about into the queue. Whether somebody
-    /// was to be woken.
-    fn look(&self, hand: &mut Hand, timeout: Option<&Timespec>) -> bool {
-        hand.events.clear();
-        let room = rustix::buffer::spare_capacity(&mut hand.events);
-        match epoll::wait(&self.epoll, room, timeout) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => tracing::error!(%error, "cannot wait for sockets"),
-        }
-        let mut is_woken = false;
-        for event in hand.events.drain(..) {
-            let (token, flags) = (event.data.u64(), event.flags);
-            match self.door_of(token) {
-                Some(index) => self.lock_queue().push_back(Job::Door(index)),
-                None if token == WAKE => is_woken = true,
-                None => {
-                    let found = self.lock_connections().get(&token).cloned();
-                    if let Some(connection) = found {
-                        connection.notice(flags);
-                    }
+    /// Puts what an event is about into the queue.
+    fn seer(&self) -> impl FnMut(u64, EventFlags) {
+        |token, flags| match self.doors.by_token(token) {
+            // Who looks takes it, or wakes somebody for it later.
+            Some(index) => self.lock_queue().push_back(Job::Door(index)),
+            None => {
+                if let Some(connection) = self.connections.get(token) {
+                    connection.notice(flags);
                 }
             }
         }
-        is_woken
-    }
-
-    fn door_of(&self, token: u64) -> Option<usize> {
-        let index = usize::try_from(token.checked_sub(1)?).ok()?;
-        (index < self.doors.len()).then_some(index)
-    }
-
-    fn watch(&self, fd: BorrowedFd<'_>, token: u64, events: EventFlags) -> io::Result<()> {
-        Ok(epoll::add(
-            &self.epoll,
-            fd,
-            EventData::new_u64(token),
-            events,
-        )?)
     }
 
     fn open_door(&self, index: usize) -> io::Result<()> {
-        let Some(door) = self.doors.get(index) else {
-            return Ok(());
-        };
-        match door.listener() {
-            Some(listener) => self.watch(listener, index as u64 + 1, DOOR_EVENTS),
-            None => match door.connected()? {
-                Some(accepted) => self.admit(door, accepted),
-                None => Ok(()),
-            },
+        self.doors.open(index, &self.watch)?;
+        let door = self.doors.get(index);
+        let accepted = door.map(Door::connected).transpose()?.flatten();
+        match (door, accepted) {
+            (Some(door), Some(accepted)) => self.admit(door, accepted),
+            _ => Ok(()),
         }
     }
 
@@ -466,8 +334,8 @@ impl Shared {
             return;
         };
         for _ in 0..EVENTS_MAX {
-            if self.is_full() {
-                self.shut(index, "there are too many connections");
+            if self.connections.is_full() {
+                self.shut_door(index, "there are too many connections");
                 // One may have ended before that was known.
                 return self.reopen_doors();
             }
@@ -478,86 +346,35 @@ impl Shared {
             match admitted {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(error) => return self.shut(index, &crate::failure::system_words(&error)),
+                Err(error) => return self.shut_door(index, &crate::failure::system_words(&error)),
             }
         }
         self.push(Job::Door(index));
     }
 
     fn admit(&self, door: &Door, accepted: Accepted) -> io::Result<()> {
-        let token = {
-            let mut next = self
-                .next_token
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            *next += 1;
-            *next
-        };
         tracing::info!(peer = accepted.label, "connected");
-        let connection = door.connection(token, accepted, &self.me);
-        self.lock_connections()
-            .insert(token, Arc::clone(&connection));
-        let watched = self.watch(connection.socket().as_fd(), token, CONNECTION_EVENTS);
+        let connection = door.connection(self.connections.token(), accepted, &self.me);
+        self.connections.add(&connection);
+        let (socket, token) = (connection.socket(), connection.token);
+        let watched = self.watch.add(socket, token, CONNECTION_EVENTS);
         if watched.is_err() {
             connection.close();
         }
         watched
     }
 
-    /// Lets nobody in at a door until there is room.
-    fn shut(&self, index: usize, why: &str) {
-        let Some(door) = self.doors.get(index) else {
-            return;
-        };
-        door.shut(why);
-        self.watch_door(index, door, EventFlags::empty());
-        *self.lock_short_since() = Some(Instant::now());
-        self.note_shortage(&self.is_short);
+    fn shut_door(&self, index: usize, why: &str) {
+        if self.doors.shut(index, why, &self.watch) {
+            // Whoever sleeps may have gone to sleep with no limit.
+            self.watch.wake_sleeper();
+        }
     }
 
     fn reopen_doors(&self) {
-        if self.is_full() {
-            return;
+        if !self.connections.is_full() {
+            self.doors.reopen(&self.watch);
         }
-        self.is_short.store(false, Ordering::SeqCst);
-        for (index, door) in self.doors.iter().enumerate() {
-            if door.reopen() {
-                self.watch_door(index, door, DOOR_EVENTS);
-            }
-        }
-    }
-
-    fn watch_door(&self, index: usize, door: &Door, events: EventFlags) {
-        if let Some(listener) = door.listener() {
-            let data = EventData::new_u64(index as u64 + 1);
-            if let Err(error) = epoll::modify(&self.epoll, listener, data, events) {
-                tracing::error!(%error, "cannot watch a listening socket");
-            }
-        }
-    }
-
-    fn is_full(&self) -> bool {
-        self.lock_connections().len() >= self.limits.connections
-    }
-
-    fn all(&self) -> Vec<Arc<Connection>> {
-        self.lock_connections().values().cloned().collect()
-    }
-
-    fn lock_connections(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_starved(&self) -> MutexGuard<'_, HashMap<u64, Weak<Connection>>> {
-        self.starved.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_short_since(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.short_since
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_queue(&self) -> MutexGuard<'_, VecDeque<Job>> {

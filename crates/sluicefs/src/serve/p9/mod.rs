@@ -2,9 +2,13 @@
 //!
 //! | module | duty |
 //! |---|---|
-//! | `door` | sockets that listen, and what is served there |
-//! | `hub` | all connections, one epoll, one crew |
-//! | `connection` | a peer's socket and session, and whose turn it is |
+//! | `door`, `doors` | sockets that listen, and what is served there |
+//! | `hub` | all connections, one crew, and its queue |
+//! | `watch` | one epoll, and the thread that sleeps there |
+//! | `registry`, `memory` | the connections that there are, and those that wait for memory |
+//! | `limits` | what all may take together |
+//! | `connection` | a peer's socket and session |
+//! | `turn` | whose turn a connection is |
 //! | `input` | bytes to messages |
 //! | `exchange` | a request until it is answered: where payloads come from and go |
 //! | `output` | replies on their way to a peer |
@@ -15,13 +19,19 @@
 mod buffer;
 mod connection;
 mod door;
+mod doors;
 mod exchange;
 mod exports;
 mod hub;
 mod input;
+mod limits;
+mod memory;
 mod output;
 mod pipe;
+mod registry;
+mod turn;
 mod users;
+mod watch;
 
 use super::ServedShare;
 use super::listening::Service;
@@ -33,7 +43,7 @@ pub(super) use door::Entrance;
 use door::{Door, Terms};
 use exports::{Export, Exports};
 use hub::Hub;
-pub use hub::HubLimits;
+pub use limits::HubLimits;
 use sluice_client::Address;
 use sluice_crew::Polling;
 use sluice_proto::p9::serve::{Bounds, CommonBounds, QidVersion, ServeOptions, Squash, Users};
