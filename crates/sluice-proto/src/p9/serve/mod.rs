@@ -8,8 +8,11 @@
 //!
 //! | module | duty |
 //! |---|---|
-//! | `server` | the connection: versions, tags, who runs what when |
-//! | `admission` | what becomes of a message |
+//! | `server` | the connection: versions, who runs what when |
+//! | `shared` | what its threads share |
+//! | `admission` | what becomes of a message: tags, memory, Tflush |
+//! | `pending` | requests that must be answered |
+//! | `waits` | those that wait for locks |
 //! | `schedule` | which requests depend on which |
 //! | `claims` | what a request does with fids |
 //! | `fids` | what fids stand for |
@@ -36,16 +39,20 @@ mod dispatch;
 mod exchange;
 mod fids;
 mod ops;
+mod pending;
 mod quota;
 mod schedule;
 mod server;
+mod shared;
 mod translate;
 mod users;
+mod waits;
 
 pub use crate::parked::PARKED_MAX;
 pub use admission::{Admission, Close, Refused};
 pub use config::{Bounds, QidVersion, ServeOptions, ServerConfig, UnknownQidVersion};
 pub use exchange::{Exchange, Link, Parked};
+pub use pending::Job;
 pub use quota::CommonBounds;
-pub use server::{Job, PREFIX_MAX, Server};
+pub use server::{PREFIX_MAX, Server};
 pub use users::{NumericUsers, Squash, UnknownSquash, User, Users};
