@@ -3,7 +3,7 @@
 
 use crate::fd_budget::Share;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::time::{ClockId, clock_gettime};
+use sluice_sys::stamping_time;
 use sluice_vfs::Timestamp;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,16 +55,6 @@ pub(crate) fn is_young(btime: Timestamp, now: Timestamp) -> bool {
         ..now
     };
     now <= btime && btime <= soon
-}
-
-/// The time that the kernel stamps new inodes with; it moves on every few
-/// milliseconds.
-pub(crate) fn stamping_time() -> Timestamp {
-    let now = clock_gettime(ClockId::RealtimeCoarse);
-    Timestamp {
-        sec: now.tv_sec,
-        nsec: u32::try_from(now.tv_nsec).unwrap_or(0),
-    }
 }
 
 /// How long to wait for the clock at a time, and how often.

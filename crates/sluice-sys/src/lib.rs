@@ -6,6 +6,7 @@
 
 mod child;
 mod chmod;
+mod clock;
 mod clone_process;
 mod close;
 mod dirent;
@@ -24,6 +25,7 @@ mod xattr;
 
 pub use child::bind_child;
 pub use chmod::chmod_at_empty_path;
+pub use clock::stamping_time;
 pub use clone_process::{Cloned, NewNamespaces, clone_process};
 pub use close::close;
 pub use dirent::{Dirent, getdents};

@@ -1,12 +1,12 @@
 //! From names to nodes.
 
 use crate::attr::{FULL, HostStat};
-use crate::fd_cache::stamping_time;
 use crate::inode::{Inode, Node};
 use crate::reach;
 use crate::resolve;
 use crate::service::ExportSession;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use sluice_sys::stamping_time;
 use sluice_vfs::{
     AttrMask, Ctx, Entry, Errno, FileType, Lookup, Name, NodeId, Result, Stamp, Stat,
 };
