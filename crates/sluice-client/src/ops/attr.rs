@@ -79,12 +79,87 @@ impl Tree {
         dir: u32,
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
-        if !self.is_fused() {
-            return Ok(list
+        match (self.is_fused(), self.is_orderly()) {
+            (true, _) => self.stat_many_fused(dir, list),
+            (false, true) => self.stat_many_in_order(dir, list),
+            (false, false) => Ok(list
                 .iter()
                 .map(|name| Some(self.stat_at(dir, &[(*name)?]).map_err(|it| it.error)))
-                .collect());
+                .collect()),
         }
+    }
+
+    /// The way to each and the question about it, all at once.
+    fn stat_many_in_order(
+        &self,
+        dir: u32,
+        list: &[Option<&[u8]>],
+    ) -> Result<Vec<Option<Result<Attr>>>> {
+        let mut flights = Flights::new(&self.connection);
+        let mut asked = Vec::with_capacity(list.len());
+        for name in list {
+            let Some(name) = name else {
+                asked.push(None);
+                continue;
+            };
+            let mut room = [0; NAMES_ROOM];
+            let names = names(&[name], &mut room)?;
+            let newfid = self.connection.take_fid();
+            let walk = Request::Walk {
+                fid: dir,
+                newfid,
+                names,
+            };
+            let getattr = self.getattr_request(newfid);
+            asked.push(Some((*name, newfid, flights.send_all([&walk, &getattr])?)));
+        }
+        let mut told = Vec::with_capacity(list.len());
+        for one in asked {
+            let Some((name, newfid, [walk, getattr])) = one else {
+                told.push(None);
+                continue;
+            };
+            let (walked, attr) = (flights.wait(walk), flights.wait(getattr));
+            for outcome in [&walked, &attr] {
+                if let Err(error) = outcome
+                    && error.is_fatal()
+                {
+                    return Err(error.clone());
+                }
+            }
+            let walked = walked
+                .map_err(Stopped::from)
+                .and_then(|answer| self.judge_walk(dir, &[name], &answer));
+            told.push(Some(match walked {
+                Err(stopped) => {
+                    self.connection.give_back_unmade_fid(newfid, &stopped.error);
+                    Err(stopped.error)
+                }
+                Ok(_) => {
+                    let attr = attr.and_then(|answer| self.attr_in(&answer));
+                    self.told_in_order(newfid, attr)
+                }
+            }));
+        }
+        Ok(told)
+    }
+
+    /// What was asked right behind a walk; once more if that was too early.
+    fn told_in_order(&self, fid: u32, told: Result<Attr>) -> Result<Attr> {
+        let told = told.or_else(|_| {
+            let attr = self.getattr(fid)?;
+            self.note_disorder();
+            Ok(attr)
+        });
+        self.clunk(fid);
+        told
+    }
+
+    fn stat_many_fused(
+        &self,
+        dir: u32,
+        list: &[Option<&[u8]>],
+    ) -> Result<Vec<Option<Result<Attr>>>> {
         let mut flights = Flights::new(&self.connection);
         let mut tags = Vec::with_capacity(list.len());
         for name in list {

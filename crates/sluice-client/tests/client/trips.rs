@@ -154,3 +154,24 @@ fn a_file_that_was_written_is_closed_with_its_error() {
     assert_eq!(file.write_at(b"x", 0), Ok(1));
     assert_eq!(file.close().unwrap_err().errno(), Errno::EDQUOT);
 }
+
+#[test]
+fn sixteen_names_are_one_message() {
+    for (dialect, names, messages) in [
+        (Dialect::Sluice, 16, 1),
+        // The way, the question, and the fid goes back.
+        (Dialect::Linux, 16, 3),
+        (Dialect::Linux, 17, 4),
+        (Dialect::Linux, 32, 4),
+        (Dialect::Linux, 33, 5),
+    ] {
+        let client = client(&only(dialect));
+        let mut path = String::new();
+        for name in 0..names {
+            path.push_str(&format!("/{name}"));
+            client.create_dir(&path, 0o755).unwrap();
+        }
+        let sent = sent(&client, || client.metadata(&path).unwrap());
+        assert_eq!(sent, messages, "{dialect:?}, {names} names");
+    }
+}

@@ -7,13 +7,14 @@ use sluice_vfs::FileService;
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 /// Connections to one service, through which messages pass one by one.
 pub(super) struct Cuts {
     service: Arc<dyn FileService>,
     state: Mutex<State>,
+    came: Condvar,
 }
 
 #[derive(Default)]
@@ -24,6 +25,8 @@ struct State {
     cut_at: Option<usize>,
     /// Both ends of every wire.
     wires: Vec<[UnixStream; 2]>,
+    /// So many requests have to come before a reply passes.
+    awaited: usize,
     /// No connection is made.
     is_shut: bool,
     connections: usize,
@@ -38,6 +41,7 @@ impl Cuts {
                 cut_at,
                 ..State::default()
             }),
+            came: Condvar::new(),
         })
     }
 
@@ -55,19 +59,26 @@ impl Cuts {
         drop(state);
         serve_service(Arc::clone(&self.service), theirs, Run::Inline);
         let ends = [
-            (near.try_clone().unwrap(), far.try_clone().unwrap()),
-            (far, near),
+            (near.try_clone().unwrap(), far.try_clone().unwrap(), false),
+            (far, near, true),
         ];
-        for (from, to) in ends {
+        for (from, to, are_replies) in ends {
             let cuts = Arc::clone(self);
-            thread::spawn(move || cuts.pass_all(from, to));
+            thread::spawn(move || cuts.pass_all(from, to, are_replies));
         }
         Ok(Box::new(Socket::new(ours.into())?))
     }
 
-    fn pass_all(&self, mut from: UnixStream, mut to: UnixStream) {
+    fn pass_all(&self, mut from: UnixStream, mut to: UnixStream, are_replies: bool) {
         while let Some(message) = receive(&mut from) {
             let mut state = self.state.lock().unwrap();
+            if are_replies {
+                let waits = |state: &mut State| state.awaited > 0;
+                state = self.came.wait_while(state, waits).unwrap();
+            } else {
+                state.awaited = state.awaited.saturating_sub(1);
+                self.came.notify_all();
+            }
             let is_cut = state.cut_at == Some(state.passed);
             state.passed += 1;
             drop(state);
@@ -87,6 +98,11 @@ impl Cuts {
 
     pub(super) fn connections(&self) -> usize {
         self.state.lock().unwrap().connections
+    }
+
+    /// Holds replies back until so many requests have come.
+    pub(super) fn hold_replies_until(&self, requests: usize) {
+        self.state.lock().unwrap().awaited = requests;
     }
 
     /// Cuts all wires, and lets no other be made until it is opened.

@@ -1,9 +1,10 @@
 //! How often the server is asked, and what is copied.
 
 use super::cuts::Cuts;
-use super::{At, BOTH, ROOT, ctx, word};
-use sluice_client::Counts;
-use sluice_vfs::{AttrMask, OpenFlags, Release};
+use super::{At, BOTH, ROOT, ctx, hard, word};
+use crate::server::only;
+use sluice_client::{Counts, Dialect};
+use sluice_vfs::{AttrMask, DirEntry, DirSink, DirWant, OpenFlags, Release};
 
 fn cost<T>(at: &At, act: impl FnOnce() -> T) -> (T, Counts) {
     let before = at.service.counts();
@@ -90,5 +91,57 @@ fn content_goes_straight_to_where_it_is_wanted() {
         let (read, spent) = cost(&at, || at.read(&file, 0, len).unwrap());
         assert!(read == data[..len], "what was written is read");
         assert_eq!(spent.copied, 0, "{len} bytes");
+    }
+}
+
+/// Takes so many entries.
+struct Taker {
+    room: usize,
+    cookie: u64,
+    attributes: usize,
+}
+
+impl DirSink for Taker {
+    fn fits(&self, _: usize) -> bool {
+        self.room > 0
+    }
+
+    fn push(&mut self, entry: &DirEntry<'_>) {
+        self.room -= 1;
+        self.cookie = entry.next_cookie;
+        self.attributes += usize::from(entry.entry.is_some());
+    }
+}
+
+#[test]
+fn attributes_of_a_listing_are_asked_for_at_once() {
+    const FILES: usize = 20;
+    for (dialect, requests) in [(Dialect::Sluice, FILES), (Dialect::Linux, 2 * FILES)] {
+        let cuts = Cuts::new(None);
+        let at = At::with(&cuts, hard(only(dialect)));
+        for nth in 0..FILES {
+            let file = at.create(ROOT, &format!("f{nth}"), BOTH).unwrap();
+            at.close(&file).unwrap();
+        }
+        let flags = OpenFlags::READ | OpenFlags::DIRECTORY;
+        let handle = Some(at.session.open(&ctx(), ROOT, flags).unwrap().handle);
+        let mut taker = Taker {
+            room: 1,
+            cookie: 0,
+            attributes: 0,
+        };
+        let mut list = |want| {
+            let cookie = taker.cookie;
+            let listed = at
+                .session
+                .readdir(&ctx(), ROOT, handle, cookie, want, &mut taker);
+            listed.unwrap();
+            taker.room = usize::MAX;
+            taker.attributes
+        };
+        list(DirWant::Names);
+        cuts.hold_replies_until(requests);
+        let listed = list(DirWant::Entries(AttrMask::BASIC));
+        assert_eq!(listed, FILES, "{dialect:?}");
     }
 }
