@@ -383,6 +383,7 @@ impl Inner {
             });
             known.collect()
         };
+        let deadline = Instant::now() + RETAKE_LIMIT;
         for (key, pid, handle, ranges) in known {
             let turn = Turn {
                 inner: self,
@@ -396,7 +397,7 @@ impl Inner {
                     range,
                     pid,
                 };
-                match self.retake(&turn, &handle, key, &lock) {
+                match self.retake(&turn, &handle, key, &lock, deadline) {
                     Ok(one) => Ok(is_had && one),
                     Err(error) if is_lost(&error) => Err(error),
                     Err(_) => Ok(false),
@@ -415,13 +416,19 @@ impl Inner {
 const RETAKE_PAUSE: Duration = Duration::from_millis(20);
 
 /// How long a server may take to notice that the connection is gone that held
-/// the locks before.
+/// the locks before: for all of them.
 const RETAKE_LIMIT: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Takes one again, for which a connection that ended may have to be noticed.
-    fn retake(&self, turn: &Turn<'_>, handle: &Handle, key: Key, lock: &Lock) -> Result<bool> {
-        let deadline = Instant::now() + RETAKE_LIMIT;
+    fn retake(
+        &self,
+        turn: &Turn<'_>,
+        handle: &Handle,
+        key: Key,
+        lock: &Lock,
+        deadline: Instant,
+    ) -> Result<bool> {
         loop {
             let is_had = turn.lock(handle, key, lock, false, |_| ())?;
             if is_had || Instant::now() >= deadline || self.link.sleep(RETAKE_PAUSE) {

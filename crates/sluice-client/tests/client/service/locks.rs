@@ -2,9 +2,11 @@
 
 use super::cuts::Cuts;
 use super::{At, BOTH, ROOT, owner};
+use crate::server::PATIENCE;
 use sluice_vfs::{
     Created, Errno, Lock, LockKind, LockOutcome, LockRange, LockStyle, Result, WaitId,
 };
+use std::time::Instant;
 
 fn lock(
     at: &At,
@@ -13,10 +15,21 @@ fn lock(
     kind: LockKind,
     wait: Option<WaitId>,
 ) -> Result<LockOutcome> {
+    lock_range(at, file, who, kind, LockRange { start: 0, end: 9 }, wait)
+}
+
+fn lock_range(
+    at: &At,
+    file: &Created,
+    who: u64,
+    kind: LockKind,
+    range: LockRange,
+    wait: Option<WaitId>,
+) -> Result<LockOutcome> {
     let lock = Lock {
         style: LockStyle::Posix,
         kind,
-        range: LockRange { start: 0, end: 9 },
+        range,
         pid: 7,
     };
     let (node, handle) = (file.entry.node, file.opened.handle);
@@ -83,4 +96,28 @@ fn a_wait_outlives_its_connection_and_can_be_given_up() {
     // The one who had it has not come back.
     assert_eq!(other.events.settled(waits[0]), Ok(()));
     lock(&other, &others, 2, LockKind::Unlock, None).unwrap();
+}
+
+/// A server gets some time to notice the end of a connection, once.
+#[test]
+fn many_locks_that_are_lost_hold_nobody_up_for_long() {
+    let cuts = Cuts::new(None);
+    let (at, other) = (At::over(&cuts), At::over(&cuts));
+    let file = at.create(ROOT, "f", BOTH).unwrap();
+    let others = other.create(ROOT, "f", BOTH).unwrap();
+    for nth in 0..100 {
+        let (start, end) = (nth * 10, nth * 10 + 5);
+        let range = LockRange { start, end };
+        lock_range(&at, &file, 1, LockKind::Write, range, None).unwrap();
+    }
+    cuts.shut();
+    cuts.open();
+    let (wait, all) = (WaitId(1), LockRange::ALL);
+    match lock_range(&other, &others, 2, LockKind::Write, all, Some(wait)).unwrap() {
+        LockOutcome::Done => {}
+        LockOutcome::Waiting => other.events.settled(wait).unwrap(),
+    }
+    let begin = Instant::now();
+    assert_eq!(at.write(&file, 0, b"x"), Err(Errno::EIO));
+    assert!(begin.elapsed() < PATIENCE);
 }
