@@ -90,8 +90,7 @@ fn mount_passes(cache: CacheMode, writeback: bool) {
 }
 
 /// What 9P has no words for: flags of renames, allocation, attributes without a
-/// value, ACLs that take the set-group-id bit with them, and flock(2) apart from POSIX
-/// locks, with whose rules it has to do.
+/// value, and flock(2) apart from POSIX locks, with whose rules it has to do.
 const OVER_9P: &[&str] = &[
     "rename::noreplace_refuses_what_exists",
     "rename::exchange_swaps_files",
@@ -100,7 +99,6 @@ const OVER_9P: &[&str] = &[
     "space::allocation_can_keep_the_size",
     "space::allocation_keeps_content",
     "xattr::a_value_may_be_empty",
-    "acl::only_the_owner_sets_acls",
     "lock::flock_is_shared_by_readers",
     "lock::posix_and_flock_locks_are_apart",
 ];

@@ -10,6 +10,9 @@ use sluice_vfs::{
 /// `V9FS_MAGIC` of linux/magic.h.
 const FS_TYPE: u32 = 0x0102_1997;
 
+/// `S_ISGID`.
+const SET_GROUP_ID: u32 = 0o2000;
+
 impl Inner {
     pub(super) fn getattr(
         &self,
@@ -133,9 +136,27 @@ impl Inner {
             return Err(Errno::EINVAL);
         }
         if flags.contains(XattrFlags::KILL_SGID) {
-            return Err(Errno::EOPNOTSUPP);
+            self.kill_sgid(ctx, node)?;
         }
+        let flags = flags.difference(XattrFlags::KILL_SGID);
         self.write_xattr(ctx, node, name, value, flags)
+    }
+
+    /// 9P says nothing of the set-group-id bit that an ACL takes with it: it goes in
+    /// a message of its own, and before, so that it is not left behind.
+    fn kill_sgid(&self, ctx: &Ctx<'_>, node: NodeId) -> sluice_vfs::Result<()> {
+        self.run(ctx, |turn| {
+            let held = turn.held(node, None)?;
+            let perm = turn.tree.getattr(held.number())?.mode.perm();
+            if perm & SET_GROUP_ID == 0 {
+                return Ok(());
+            }
+            let changes = SetAttr {
+                perm: Some(perm & !SET_GROUP_ID),
+                ..SetAttr::default()
+            };
+            turn.tree.setattr(held.number(), &changes)
+        })
     }
 
     pub(super) fn removexattr(

@@ -269,8 +269,6 @@ impl Session for SessionInWords {
         flags: XattrFlags,
     ) -> Result<Stamp> {
         only_if(!value.is_empty(), "empty values");
-        let keeps = !flags.contains(XattrFlags::KILL_SGID);
-        only_if(keeps, "clearing set-group-id with an ACL");
         self.inner.setxattr(ctx, node, name, value, flags)
     }
 
