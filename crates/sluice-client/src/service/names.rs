@@ -4,7 +4,7 @@ use super::fid::Fid;
 use super::nodes::Identity;
 use super::open::entry;
 use super::session::Inner;
-use super::turn::Turn;
+use super::turn::{Doubt, Turn, errno};
 use crate::error::{Error, Result};
 use crate::ops::Tree;
 use sluice_proto::p9::wire::{Dialect, Qid};
@@ -34,6 +34,10 @@ impl Inner {
     }
 
     pub(super) fn parent(&self, ctx: &Ctx<'_>, node: NodeId) -> sluice_vfs::Result<Entry> {
+        if node == NodeId::ROOT {
+            // Which may be a directory within the export.
+            return self.remember(ctx, node);
+        }
         self.run(ctx, |turn| {
             if self.nodes.identity(node)?.file_type() != Some(FileType::Directory) {
                 return Err(Errno::ENOTDIR.into());
@@ -107,17 +111,16 @@ impl Inner {
         new: &NewNode<'_>,
         act: impl Fn(&Tree, u32, u32) -> Result<Qid>,
     ) -> sluice_vfs::Result<Entry> {
-        let mut is_made = false;
-        self.run(ctx, |turn| {
-            if !is_made {
-                let dir = turn.fid(parent)?;
-                self.nodes.check_room(parent, name.as_bytes())?;
-                let bits = turn.bits(dir.number(), new)?;
-                turn.once(|tree| act(tree, dir.number(), bits))?;
-                is_made = true;
-            }
-            turn.find(parent, name.as_bytes())
-        })
+        let make = |turn: &Turn<'_>, doubt: &Doubt| {
+            let dir = turn.fid(parent)?;
+            self.nodes.check_room(parent, name.as_bytes())?;
+            let bits = turn.bits(dir.number(), new)?;
+            turn.once_in(doubt, |tree| act(tree, dir.number(), bits))
+                .map(drop)
+        };
+        let look = |turn: &Turn<'_>| turn.is_missing(parent, name.as_bytes());
+        self.run_once(ctx, make, look)?;
+        self.run(ctx, |turn| turn.find(parent, name.as_bytes()))
     }
 
     pub(super) fn link(
@@ -127,15 +130,18 @@ impl Inner {
         parent: NodeId,
         name: Name<'_>,
     ) -> sluice_vfs::Result<Entry> {
-        let mut is_made = false;
-        self.run(ctx, |turn| {
-            if !is_made {
-                let (file, dir) = (turn.held(node, None)?, turn.fid(parent)?);
-                turn.once(|tree| tree.link(file.number(), dir.number(), name))?;
-                is_made = true;
-            }
-            turn.find(parent, name.as_bytes())
-        })
+        let link = |turn: &Turn<'_>, doubt: &Doubt| {
+            let (file, dir) = (turn.held(node, None)?, turn.fid(parent)?);
+            turn.once_in(doubt, |tree| tree.link(file.number(), dir.number(), name))
+        };
+        let identity = self.nodes.identity(node).map_err(|e| errno(&e))?;
+        let look = |turn: &Turn<'_>| match turn.peek(parent, name.as_bytes())? {
+            None => Ok(None),
+            Some(there) if identity.is_surely(there) => Ok(Some(())),
+            Some(_) => Err(Errno::EIO.into()),
+        };
+        self.run_once(ctx, link, look)?;
+        self.run(ctx, |turn| turn.find(parent, name.as_bytes()))
     }
 
     pub(super) fn unlink(
@@ -145,12 +151,21 @@ impl Inner {
         name: Name<'_>,
         is_dir: bool,
     ) -> sluice_vfs::Result<Stamp> {
-        self.run(ctx, |turn| {
+        let unlink = |turn: &Turn<'_>, doubt: &Doubt| {
             let dir = turn.fid(parent)?;
-            turn.once(|tree| tree.unlink(dir.number(), name, is_dir))?;
-            self.nodes.removed(parent, name.as_bytes());
-            Ok(Stamp::NONE)
-        })
+            turn.once_in(doubt, |tree| tree.unlink(dir.number(), name, is_dir))
+        };
+        let before = self.nodes.at(parent, name.as_bytes());
+        let look = |turn: &Turn<'_>| match (before, turn.peek(parent, name.as_bytes())?) {
+            (Some(_), None) => Ok(Some(())),
+            // It may be that there was nothing to remove.
+            (None, None) => Ok(None),
+            (Some(before), Some(there)) if before.is_surely(there) => Ok(None),
+            _ => Err(Errno::EIO.into()),
+        };
+        self.run_once(ctx, unlink, look)?;
+        self.nodes.removed(parent, name.as_bytes());
+        Ok(Stamp::NONE)
     }
 
     /// 9P has no flags for it: `EINVAL`, as where a file system has none.
@@ -164,19 +179,40 @@ impl Inner {
         if !flags.is_empty() {
             return Err(Errno::EINVAL);
         }
-        self.run(ctx, |turn| {
+        let rename = |turn: &Turn<'_>, doubt: &Doubt| {
             let from = turn.fid(old.0)?;
             let to = turn.fid(new.0)?;
-            turn.once(|tree| tree.rename((from.number(), old.1), (to.number(), new.1)))?;
-            let (old, new) = ((old.0, old.1.as_bytes()), (new.0, new.1.as_bytes()));
-            self.nodes.moved(old, new);
-            // To some servers, diod for one, a fid is a path.
-            if turn.tree.dialect() != Dialect::Sluice {
-                self.nodes.find_anew(new);
+            turn.once_in(doubt, |tree| {
+                tree.rename((from.number(), old.1), (to.number(), new.1))
+            })?;
+            Ok(goes_by_paths(turn))
+        };
+        let (from, to) = ((old.0, old.1.as_bytes()), (new.0, new.1.as_bytes()));
+        let before = self.nodes.at(from.0, from.1);
+        let look = |turn: &Turn<'_>| {
+            let is_it = |place: (NodeId, &[u8])| match (before, turn.peek(place.0, place.1)?) {
+                (Some(before), Some(there)) => Ok::<_, Error>(before.is_surely(there)),
+                _ => Ok(false),
+            };
+            match (is_it(from)?, is_it(to)?) {
+                // To another name of the same file: nothing is to be done then.
+                (_, true) => Ok(Some(goes_by_paths(turn))),
+                (true, false) => Ok(None),
+                (false, false) => Err(Errno::EIO.into()),
             }
-            Ok(Renamed::default())
-        })
+        };
+        let is_elsewhere = self.run_once(ctx, rename, look)?;
+        self.nodes.moved(from, to);
+        if is_elsewhere {
+            self.nodes.find_anew(to);
+        }
+        Ok(Renamed::default())
     }
+}
+
+/// To some servers, diod for one, a fid is a path.
+fn goes_by_paths(turn: &Turn<'_>) -> bool {
+    turn.tree.dialect() != Dialect::Sluice
 }
 
 impl Turn<'_> {
@@ -204,6 +240,15 @@ impl Turn<'_> {
         let fid = Arc::new(Fid::new(self.tree, number));
         let node = nodes.refer(&attr, place, Some((self.user, &fid)))?;
         Ok(entry(node, self.owned(attr)))
+    }
+
+    /// What a look at something says that was to be made: not done if there is
+    /// nothing. What is there may be another's.
+    pub(super) fn is_missing<T>(&self, parent: NodeId, name: &[u8]) -> Result<Option<T>> {
+        match self.peek(parent, name)? {
+            None => Ok(None),
+            Some(_) => Err(Errno::EIO.into()),
+        }
     }
 
     fn not_found(&self, place: Option<(NodeId, &[u8])>, error: Error) -> Error {

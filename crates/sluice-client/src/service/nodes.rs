@@ -30,6 +30,12 @@ impl Identity {
         self.path
     }
 
+    /// Whether another is the same file for certain: without a time of birth, it may
+    /// have the number of one that is gone.
+    pub(super) fn is_surely(&self, other: Identity) -> bool {
+        *self == other && self.birth.is_some()
+    }
+
     pub(super) fn file_type(&self) -> Option<FileType> {
         self.file_type
     }
@@ -142,6 +148,13 @@ impl Nodes {
         let child = *state.get(parent)?.children.get(name)?;
         let child = state.get(child)?;
         child.fid(user, tree).map(|_| child.identity)
+    }
+
+    /// What a name led to when it was seen last.
+    pub(super) fn at(&self, dir: NodeId, name: &[u8]) -> Option<Identity> {
+        let state = self.lock();
+        let child = *state.get(dir)?.children.get(name)?;
+        Some(state.get(child)?.identity)
     }
 
     /// How to get to a node, by the place where it was seen last or the `back`th

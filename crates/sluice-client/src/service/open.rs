@@ -2,7 +2,7 @@
 
 use super::fid::{Fid, OpenFile};
 use super::session::Inner;
-use super::turn::{Turn, errno};
+use super::turn::{Doubt, Turn, errno};
 use crate::error::Result;
 use crate::ops::{OpenFid, Tree};
 use sluice_vfs::{
@@ -33,7 +33,7 @@ impl Inner {
         name: Name<'_>,
         args: &CreateArgs<'_>,
     ) -> sluice_vfs::Result<Created> {
-        self.run(ctx, |turn| {
+        let create = |turn: &Turn<'_>, doubt: &Doubt| {
             let room = self.handles.reserve()?;
             let dir = turn.fid(parent)?;
             self.nodes.check_room(parent, name.as_bytes())?;
@@ -44,7 +44,7 @@ impl Inner {
             let is_new = flags.contains(OpenFlags::EXCLUSIVE);
             // One that may be there already may be made twice.
             let (open, kept) = match is_new {
-                true => turn.once(create)?,
+                true => turn.once_in(doubt, create)?,
                 false => create(turn.tree)?,
             };
             let file = OpenFile::new(turn.tree, open);
@@ -60,7 +60,9 @@ impl Inner {
                 opened: opened(room.fill(turn, node, flags, file)),
                 is_new,
             })
-        })
+        };
+        let look = |turn: &Turn<'_>| turn.is_missing(parent, name.as_bytes());
+        self.run_once(ctx, create, look)
     }
 
     pub(super) fn lookup_open(

@@ -8,6 +8,7 @@ use super::session::Inner;
 use crate::error::{Error, Lost, Result};
 use crate::ops::Tree;
 use sluice_vfs::{Attr, AttrMask, Caller, Ctx, Errno, HandleId, NodeId};
+use std::cell::Cell;
 use std::sync::Arc;
 
 /// An operation's attempt.
@@ -35,6 +36,10 @@ impl Held {
         }
     }
 }
+
+/// Whether something was asked for that may have been done since.
+#[derive(Default)]
+pub(super) struct Doubt(Cell<bool>);
 
 impl Inner {
     /// Does something over the connection, and over the next one if that is lost.
@@ -65,6 +70,29 @@ impl Inner {
         Err(Errno::EIO)
     }
 
+    /// Does what must not be done twice. Where its answer is lost, `look` tells over
+    /// the next connection whether it was done, and with what outcome; where that
+    /// is unclear, nobody knows (`EIO`).
+    pub(super) fn run_once<T>(
+        &self,
+        ctx: &Ctx<'_>,
+        mut act: impl FnMut(&Turn<'_>, &Doubt) -> Result<T>,
+        look: impl Fn(&Turn<'_>) -> Result<Option<T>>,
+    ) -> sluice_vfs::Result<T> {
+        let doubt = Doubt::default();
+        self.run(ctx, |turn| {
+            let was_in_doubt = doubt.0.get();
+            if was_in_doubt && let Some(done) = look(turn)? {
+                return Ok(done);
+            }
+            match act(turn, &doubt) {
+                // A server that lost a connection only may have done it since.
+                Err(error) if was_in_doubt && !is_lost(&error) => look(turn)?.ok_or(error),
+                outcome => outcome,
+            }
+        })
+    }
+
     /// Whose fids requests of a caller use.
     pub(super) fn user_of(&self, caller: &Caller<'_>) -> u32 {
         let options = self.link.options();
@@ -89,6 +117,29 @@ impl Turn<'_> {
             }
             other => other,
         })
+    }
+
+    /// The same, where it can be looked whether it was done.
+    pub(super) fn once_in<T>(
+        &self,
+        doubt: &Doubt,
+        act: impl FnOnce(&Tree) -> Result<T>,
+    ) -> Result<T> {
+        if self.tree.connection.has_ended() {
+            return Err(Lost::Closed.into());
+        }
+        doubt.0.set(true);
+        act(self.tree)
+    }
+
+    /// What is under a name now.
+    pub(super) fn peek(&self, dir: NodeId, name: &[u8]) -> Result<Option<Identity>> {
+        let dir = self.fid(dir)?;
+        match self.tree.stat_at(dir.number(), &[name]) {
+            Ok(attr) => Ok(Some(Identity::of(&attr))),
+            Err(stopped) if stopped.error.errno() == Errno::ENOENT => Ok(None),
+            Err(stopped) => Err(stopped.error),
+        }
     }
 
     /// A fid of a node for this user.

@@ -65,6 +65,12 @@ fn once(what: &str, mut act: impl FnMut() -> Result<()>, is_done: impl Fn() -> b
     assert!(is_done(), "{what}");
 }
 
+/// What can be looked for afterwards is done, whatever became of its answer.
+fn surely(what: &str, mut act: impl FnMut() -> Result<()>, is_done: impl Fn() -> bool) {
+    assert_eq!(act(), Ok(()), "{what}");
+    assert!(is_done(), "{what}");
+}
+
 fn run(at: &At) {
     let session = &at.session;
     once(
@@ -103,7 +109,7 @@ fn run(at: &At) {
         || at.create(dir, "new", BOTH | OpenFlags::EXCLUSIVE).map(drop),
         || found(at, dir, "new").is_some(),
     );
-    once(
+    surely(
         "rename",
         || {
             let (old, new) = ((dir, word("f")), (dir, word("g")));
@@ -112,7 +118,7 @@ fn run(at: &At) {
         },
         || found(at, dir, "g").is_some() && found(at, dir, "f").is_none(),
     );
-    once(
+    surely(
         "link",
         || {
             session
@@ -130,11 +136,13 @@ fn run(at: &At) {
     let stat = session.setattr(&ctx(), node, None, &changes).unwrap();
     assert_eq!((stat.attr.mode.perm(), stat.attr.size), (0o600, 5));
     assert_eq!(at.read(&file, 0, 100), Ok(b"hello".to_vec()));
-    once(
+    surely(
         "unlink",
         || session.unlink(&ctx(), dir, word("h")).map(drop),
         || found(at, dir, "h").is_none(),
     );
+    let gone = session.unlink(&ctx(), dir, word("h")).map(drop);
+    assert_eq!(gone, Err(Errno::ENOENT), "it was there once");
     let handle = Some(file.opened.handle);
     session.fsync(&ctx(), node, handle, false).unwrap();
     let stat = session.getattr(&ctx(), node, handle, AttrMask::BASIC);
