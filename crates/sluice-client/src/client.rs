@@ -8,7 +8,7 @@ use crate::file::File;
 use crate::meter::Counts;
 use crate::ops::{OpenFid, Stopped, Tree};
 use crate::options::ConnectOptions;
-use crate::path::{LINKS_MAX, Names, dir_and_name, follow, names, os};
+use crate::path::{Names, dir_and_name, names, os};
 use crate::transport::{Socket, Transport};
 use sluice_proto::p9::wire::Dialect;
 use sluice_vfs::{
@@ -331,24 +331,21 @@ impl Client {
         File::new(Arc::clone(&self.tree), opened, flags)
     }
 
+    /// Does something with what names lead to from the root.
+    fn resolve<T>(
+        &self,
+        way: Names,
+        follow_last: bool,
+        mut act: impl FnMut(&Tree, &Names) -> std::result::Result<T, Stopped>,
+    ) -> Result<T> {
+        let tree = &self.tree;
+        tree.following(tree.root, way, follow_last, |names| act(tree, names))
+    }
+
     /// A fid for what names lead to.
     fn fid(&self, way: Names, follow_last: bool) -> Result<Fid<'_>> {
-        let number = self.resolve(way, follow_last, |tree, names| {
-            let (fid, last) = tree.walk(tree.root, names)?;
-            let is_link =
-                last.is_some_and(|qid| crate::translate::kind_of(&qid) == FileType::Symlink);
-            match follow_last && is_link {
-                true => {
-                    tree.clunk(fid);
-                    Err(Stopped {
-                        error: Error::Refused(Errno::ELOOP),
-                        link_at: names.len().checked_sub(1),
-                    })
-                }
-                false => Ok(fid),
-            }
-        })?;
         let tree = &self.tree;
+        let number = tree.walk_following(tree.root, way, follow_last)?;
         Ok(Fid { tree, number })
     }
 
@@ -365,35 +362,6 @@ impl Client {
         }
         let dir = self.fid(dir, true)?;
         act(&self.tree, dir.number, name)
-    }
-
-    /// Does something with what names lead to, following symlinks where the way
-    /// is stopped by one.
-    fn resolve<T>(
-        &self,
-        mut way: Names,
-        follow_last: bool,
-        mut act: impl FnMut(&Tree, &Names) -> std::result::Result<T, Stopped>,
-    ) -> Result<T> {
-        for _ in 0..=LINKS_MAX {
-            let Stopped { error, link_at } = match act(&self.tree, &way) {
-                Ok(done) => return Ok(done),
-                Err(stopped) => stopped,
-            };
-            let is_last = link_at.is_some_and(|at| at + 1 == way.len());
-            let Some(at) = link_at.filter(|_| follow_last || !is_last) else {
-                return Err(error);
-            };
-            let to_link = way.get(..=at).unwrap_or_default();
-            let (fid, _) = self
-                .tree
-                .walk(self.tree.root, to_link)
-                .map_err(|stopped| stopped.error)?;
-            let target = self.tree.readlink(fid);
-            self.tree.clunk(fid);
-            way = follow(&way, at, &target?)?;
-        }
-        Err(Error::Refused(Errno::ELOOP))
     }
 }
 

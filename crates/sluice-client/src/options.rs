@@ -2,6 +2,7 @@
 
 use crate::meter::Meter;
 use sluice_proto::p9::wire::{Dialect, IO_HEADER_LEN, MSIZE_MIN};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,9 @@ pub const MSIZE: u32 = (1 << 20) + 4096;
 pub struct ConnectOptions {
     /// The export to attach to, as the server names it; empty for its first.
     pub aname: Vec<u8>,
+    /// The directory of the export that is the root here. Symlinks on the way to it
+    /// are followed. Empty for the export's own.
+    pub dir: PathBuf,
     /// Who asks, by number; that of this process by default.
     pub uid: u32,
     /// Who asks, by name: what 9P2000 servers go by. Empty for the number in
@@ -42,6 +46,7 @@ impl Default for ConnectOptions {
     fn default() -> Self {
         ConnectOptions {
             aname: Vec::new(),
+            dir: PathBuf::new(),
             uid: rustix::process::geteuid().as_raw(),
             uname: Vec::new(),
             msize: MSIZE,

@@ -9,6 +9,7 @@
 mod attr;
 mod content;
 mod dirs;
+mod follow;
 mod fused;
 mod lock;
 mod names;
@@ -66,18 +67,21 @@ impl Tree {
     pub(crate) fn attach(connection: Connection, options: &ConnectOptions) -> Result<Self> {
         let root = attach_user(&connection, options, options.uid, &options.uname)?;
         let is_fused = connection.agreed.dialect == Dialect::Sluice;
-        Ok(Tree {
+        let mut tree = Tree {
             connection,
             root,
             gid: rustix::process::getegid().as_raw(),
             is_orderly: AtomicBool::new(true),
             is_fused: AtomicBool::new(is_fused),
-        })
+        };
+        tree.root = tree.dir_within(root, &options.dir)?;
+        Ok(tree)
     }
 
     /// A fid for the root that belongs to another user.
     pub(crate) fn attach_as(&self, uid: u32, options: &ConnectOptions) -> Result<u32> {
-        attach_user(&self.connection, options, uid, b"")
+        let root = attach_user(&self.connection, options, uid, b"")?;
+        self.dir_within(root, &options.dir)
     }
 
     pub(crate) fn dialect(&self) -> Dialect {

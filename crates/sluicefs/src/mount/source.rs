@@ -33,8 +33,8 @@ const PORT: u16 = 564;
 
 impl Source {
     /// Takes what mount(8) calls the source: the path of a directory, with a
-    /// slash or a dot in front, or `ADDRESS[#ANAME]`; after `trans=` also what
-    /// v9fs calls so.
+    /// slash or a dot in front, or `ADDRESS[#ANAME][:PATH]`; after `trans=` also
+    /// what v9fs calls so.
     ///
     /// # Errors
     /// What is wrong with it, alone or together with `options`.
@@ -88,11 +88,15 @@ impl Source {
             }
             Trans::Unix => address.push(word),
         }
-        Source::Server {
-            name: word.to_string_lossy().into_owned(),
-            place: Location::parse(&address)?,
+        let place = Location::parse(&address)?;
+        if !is_whole && !place.path.as_os_str().is_empty() {
+            let word = word.display();
+            return Err(format!(
+                "'{word}' has a colon in it: write the whole address"
+            ));
         }
-        .checked(options)
+        let name = word.to_string_lossy().into_owned();
+        Source::Server { name, place }.checked(options)
     }
 
     fn checked(self, options: &MountOptions) -> Result<Self, String> {
@@ -104,14 +108,7 @@ impl Source {
                 )),
                 None => Ok(self),
             },
-            Source::Server { place, name } => {
-                let path = place.path.as_os_str().as_bytes();
-                if path.iter().any(|byte| *byte != b'/') {
-                    return Err(format!(
-                        "'{name}' is within an export, and exports are mounted whole: \
-                        leave the path out"
-                    ));
-                }
+            Source::Server { .. } => {
                 if options.policy.preserve_noatime {
                     return Err("mount option 'preserve_noatime' is for directories".to_owned());
                 }
@@ -170,6 +167,7 @@ fn open_server(place: &Location, options: &MountOptions) -> Result<Opened, Failu
         };
         try_to_attach(place, &uncounted)?;
     }
+    service.connect.dir = place.path.clone();
     let meter = Some(Arc::clone(&service.connect.meter));
     let service: Arc<dyn FileService> =
         Arc::new(RemoteService::new(export.address.clone(), service));
@@ -204,7 +202,7 @@ mod tests {
         for (word, options, expected) in [
             ("unix:/run/s#code", "", "unix:/run/s#code"),
             ("tcp:[::1]:564", "aname=code", "tcp:[::1]:564"),
-            ("vsock:2:564:/", "", "vsock:2:564"),
+            ("vsock:2:564:/a/b", "", "vsock:2:564"),
             ("fd:3", "", "fd:3"),
             ("10.0.0.2", "trans=tcp", "tcp:10.0.0.2:564"),
             ("host", "trans=tcp,port=5640", "tcp:host:5640"),
@@ -230,7 +228,7 @@ mod tests {
             ("/srv", "port=5", "needs trans=tcp"),
             ("s", "trans=unix,port=5", "needs trans=tcp"),
             ("x", "trans=fd", "needs rfdno="),
-            ("unix:s:/sub", "", "leave the path out"),
+            ("/run/s:x", "trans=unix", "has a colon in it"),
             ("unix:s", "preserve_noatime", "is for directories"),
             ("vsock:564", "", "vsock:CID:PORT"),
             ("srv", "", "is no address"),

@@ -64,7 +64,7 @@ impl Remotes {
 /// Connects and attaches once, to say better what is wrong than a mount could.
 pub(crate) fn try_to_attach(place: &Location, options: &ConnectOptions) -> Result<(), Failure> {
     match Client::connect(&place.export.address, options) {
-        Ok(_) => Ok(()),
+        Ok(client) => check_dir(&client, place),
         Err(Error::Connect(words)) => Err(Failure::new(words)),
         Err(other) => {
             let failure = Failure::new(format!("cannot attach to '{}': {other}", place.export));
@@ -76,6 +76,21 @@ pub(crate) fn try_to_attach(place: &Location, options: &ConnectOptions) -> Resul
                 _ => failure,
             })
         }
+    }
+}
+
+fn check_dir(client: &Client, place: &Location) -> Result<(), Failure> {
+    if place.path.as_os_str().is_empty() {
+        return Ok(());
+    }
+    let found = client.metadata(&place.path);
+    match found.map(|attr| attr.mode.is_dir()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Failure::new(format!(
+            "cannot mount '{place}': Not a directory"
+        ))),
+        Err(error) => Err(Failure::new(format!("cannot mount '{place}': {error}"))
+            .advise("is there such a directory in the export?")),
     }
 }
 
