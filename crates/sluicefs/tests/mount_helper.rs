@@ -3,7 +3,8 @@
 mod common;
 
 use common::mount::cannot_mount;
-use common::skip;
+use common::serving::announced;
+use common::{skip, sluice, text};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -94,6 +95,70 @@ fn types_on_the_command_line_mount() {
         matches!(lines[..], [quota, nowhere]
             if quota.starts_with("sluice: unknown mount option 'quota'")
                 && nowhere.contains("nowhere")),
+        "{stderr}"
+    );
+}
+
+#[test]
+fn a_line_of_fstab_mounts_a_directory_of_a_server() {
+    if let Some(why) = cannot_mount() {
+        return skip(why);
+    }
+    let [dir, share] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    fs::create_dir_all(share.path().join("a/b c")).unwrap();
+    fs::write(share.path().join("a/b c/inner"), "from within\n").unwrap();
+    let address = format!("unix:{}", text(&dir.path().join("socket")));
+    let arguments = [
+        "serve",
+        text(share.path()),
+        "--9p",
+        &address,
+        "--sandbox=none",
+    ];
+    let (_server, _) = announced(&mut sluice(&arguments), 1);
+    let script = r#"
+        printf '%s\n' "unix:$PWD/socket:/a/b\\040c $PWD/mnt sluice _netdev 0 0" >fstab
+        mount -T fstab -a
+        ls mnt
+        cat mnt/inner
+        findmnt -rno SOURCE mnt | sed "s|$PWD/||"
+        umount mnt
+    "#;
+    let output = with_helper(dir.path(), script);
+    assert_eq!(
+        said(&output),
+        "inner\nfrom within\nunix:socket:/a/b\\x20c\n"
+    );
+}
+
+#[test]
+fn a_mount_is_made_read_only_and_back() {
+    if let Some(why) = cannot_mount() {
+        return skip(why);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let script = r#"
+        mount -t sluice -o noexec,cache=never "$PWD/export" mnt
+        mount -o remount,ro mnt
+        mounted
+        touch mnt/new 2>/dev/null || echo refused
+        mount -o remount,rw mnt
+        echo new >mnt/new
+        cat export/new
+        exec 3>mnt/open
+        mount -o remount,ro mnt || echo $?
+        exec 3>&-
+        grep -c " $PWD/mnt rw,.*noexec" /proc/self/mountinfo
+        umount mnt
+        "$0" mount -o remount,ro x mnt || echo $?
+    "#;
+    let output = with_helper(dir.path(), script);
+    assert_eq!(said(&output), "1\nrefused\nnew\n1\n1\n1\n", "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<_> = stderr.lines().collect();
+    assert!(
+        matches!(lines[..], [busy, none]
+            if busy.contains("open for writing") && none.contains("no mount of sluice is on")),
         "{stderr}"
     );
 }

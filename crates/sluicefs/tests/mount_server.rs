@@ -29,6 +29,11 @@ struct Scene {
 impl Scene {
     /// `None` where nothing can be mounted.
     fn new(options: &str, more: &[&str]) -> Option<Scene> {
+        Scene::of("", options, more)
+    }
+
+    /// Of the directory `within` the share.
+    fn of(within: &str, options: &str, more: &[&str]) -> Option<Scene> {
         if let Some(why) = cannot_mount() {
             skip(why);
             return None;
@@ -36,10 +41,11 @@ impl Scene {
         sluice_lab::own_mounts().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let [share, target, socket] = ["share", "mnt", "socket"].map(|it| dir.path().join(it));
-        fs::create_dir(&share).unwrap();
+        let path = within.trim_start_matches([':', '/']);
+        fs::create_dir_all(share.join(path)).unwrap();
         fs::create_dir(&target).unwrap();
         let server = serve(&share, &socket);
-        let source = format!("unix:{}", text(&socket));
+        let source = format!("unix:{}{within}", text(&socket));
         let arguments = [
             "mount",
             "--foreground",
@@ -239,6 +245,7 @@ fn what_cannot_be_mounted_is_told_on_one_line() {
         return;
     };
     let other = scene.dir.path().join("other");
+    fs::write(scene.share.join("file"), "").unwrap();
     fs::create_dir(&other).unwrap();
     let source = format!("unix:{}", text(&scene.socket));
     let nowhere = format!("unix:{}", text(&scene.dir.path().join("nowhere")));
@@ -250,8 +257,15 @@ fn what_cannot_be_mounted_is_told_on_one_line() {
                 "missing",
                 "does the server have an export of that name?",
             ),
+            (
+                &*source,
+                ":/missing",
+                "is there such a directory in the export?",
+            ),
+            (&*source, ":file", "Not a directory"),
         ] {
-            let source = format!("{source}#{aname}");
+            let hash = if aname.starts_with(':') { "" } else { "#" };
+            let source = format!("{source}{hash}{aname}");
             let arguments = [&["mount", source.trim_end_matches('#'), text(&other)], more];
             let (status, line) = status_and_line(&run(&arguments.concat()));
             assert_eq!(status, 1, "{line}");
@@ -399,4 +413,80 @@ fn readiness_is_told_when_the_mount_is_usable() {
     assert_eq!(mount.status(), 0);
     let len = manager.recv(&mut message).unwrap();
     assert!(message[..len].starts_with(b"STOPPING=1"));
+}
+
+#[test]
+fn a_directory_of_an_export_is_mounted_alone_and_found_again() {
+    let Some(mut scene) = Scene::of(":/a/b", "cache=never", &[]) else {
+        return;
+    };
+    let (share, target) = (scene.share.clone(), scene.target.clone());
+    fs::write(share.join("outside"), "").unwrap();
+    fs::write(target.join("file"), "content").unwrap();
+    assert_eq!(fs::read(share.join("a/b/file")).unwrap(), b"content");
+    let listed = fs::read_dir(&target).unwrap();
+    let names: Vec<_> = listed.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["file"]);
+    // The way to it is gone again when the server is back.
+    drop(scene.server.take());
+    fs::remove_file(&scene.socket).unwrap();
+    scene.server = Some(serve(&share, &scene.socket));
+    assert_eq!(fs::read(target.join("file")).unwrap(), b"content");
+    // Another directory in its place is not taken for it.
+    drop(scene.server.take());
+    fs::rename(share.join("a"), share.join("moved")).unwrap();
+    fs::create_dir_all(share.join("a/b")).unwrap();
+    fs::remove_file(&scene.socket).unwrap();
+    scene.server = Some(serve(&share, &scene.socket));
+    let stale = fs::read(target.join("file")).unwrap_err();
+    let expected = rustix::io::Errno::STALE.raw_os_error();
+    assert_eq!(stale.raw_os_error(), Some(expected), "{stale}");
+}
+
+#[test]
+fn a_mount_whose_process_was_killed_is_told_of_and_goes() {
+    let Some(mut scene) = Scene::new("cache=never", &[]) else {
+        return;
+    };
+    let number = rustix::fs::stat(&scene.target).unwrap().st_dev;
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let socket = PathBuf::from(format!("/run/sluice/mount-{major}-{minor}.sock"));
+    assert!(socket.exists());
+    scene.mount.0.kill().unwrap();
+    scene.mount.0.wait().unwrap();
+    let error = fs::metadata(&scene.target).unwrap_err();
+    let expected = rustix::io::Errno::NOTCONN.raw_os_error();
+    assert_eq!(error.raw_os_error(), Some(expected), "{error}");
+    let (status, line) = status_and_line(&run(&["stats", text(&scene.target)]));
+    assert_eq!(status, 1);
+    assert!(line.contains("does its process still run?"), "{line}");
+    assert!(!socket.exists(), "it answers nobody any more");
+    unmount(&scene.target);
+    fs::read_dir(&scene.target).unwrap();
+}
+
+/// umount -f ends what waits for a server that is away, and with it the process.
+#[test]
+fn a_mount_of_a_dead_server_is_forced_to_end() {
+    let Some(mut scene) = Scene::new("cache=never,hard", &[]) else {
+        return;
+    };
+    let path = scene.target.join("file");
+    fs::write(&path, "content").unwrap();
+    drop(scene.server.take());
+    let requests = || scene.stats()["requests"].as_u64().unwrap();
+    let before = requests();
+    let reader = std::thread::spawn(move || fs::read(path).unwrap_err());
+    while requests() == before {
+        std::thread::yield_now();
+    }
+    let force = rustix::mount::UnmountFlags::FORCE;
+    // Busy, for somebody still waits; who is told so by this.
+    let _ = rustix::mount::unmount(&scene.target, force);
+    let error = reader.join().unwrap();
+    let gone = [rustix::io::Errno::CONNABORTED, rustix::io::Errno::NOTCONN];
+    let gone = gone.map(|errno| Some(errno.raw_os_error()));
+    assert!(gone.contains(&error.raw_os_error()), "{error}");
+    unmount(&scene.target);
+    assert_eq!(scene.mount.status(), 0);
 }

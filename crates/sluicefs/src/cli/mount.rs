@@ -6,7 +6,7 @@ use crate::mount::{self, MetricsAddress, MountConfig, MountOptions, Source, daem
 use clap::Args;
 use sluice_client::Address;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Mount an export of a 9P server, or a directory, on this machine.
 ///
@@ -17,8 +17,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(override_usage = USAGE, after_help = OPTION_HELP)]
 pub struct MountArgs {
-    /// What to mount, ADDRESS[#ANAME] of a 9P server or a directory's path (with a
-    /// slash or a dot in front), and where
+    /// What to mount, ADDRESS[#ANAME][:PATH] of a 9P server or a directory's path (with
+    /// a slash or a dot in front), and where
     #[arg(value_names = ["SRC", "MNT"], num_args = 0..=2)]
     places: Vec<OsString>,
 
@@ -65,11 +65,15 @@ Sources:
   vsock:CID:PORT   CID 2 is the host of a virtual machine
   fd:N             a connected socket that this process was started with
   /PATH, ./PATH    a directory of this machine
-  #ANAME behind an address says which of the server's exports.
+  #ANAME behind an address says which of the server's exports, and :PATH behind that
+  which directory in it, if not all is to be seen.
 
 Mount options:
   ro, rw               refuse changes, or not (default)
   allow_other          let other users in (see user_allow_other in fuse.conf(5))
+  allow_root           accepted from root, who is the only one to enter anyway
+  remount              change what is for mount(8) below and ro, rw of a mount that is
+                       there; one that began with ro stays so, and so does all else
   default_permissions  accepted; the kernel always checks permissions
   cache=MODE           never (none), metadata, auto (default), always (loose)
   negtimeout=MS        remember missing names for so many milliseconds; -1 for ever
@@ -131,18 +135,32 @@ impl MountArgs {
     pub(super) fn check(&self) -> Result<(), String> {
         let options = self.options()?;
         options.policy.check()?;
-        self.places(&options).map(drop)
+        if options.allow_root && !rustix::process::geteuid().is_root() {
+            return Err(
+                "mount option 'allow_root': an ordinary user lets everybody in, with \
+                allow_other, or nobody"
+                    .to_owned(),
+            );
+        }
+        match options.remount {
+            true => self.target().map(drop),
+            false => self.places(&options).map(drop),
+        }
     }
 
     pub(super) fn run(self) -> Result<(), Failure> {
         if self.fake {
             return Ok(());
         }
+        let options = self.options().map_err(Failure::misuse)?;
+        if options.remount {
+            let target = self.target().map_err(Failure::misuse)?;
+            return mount::remount(target, &options);
+        }
         if !self.foreground && !self.is_daemon {
             let words = legacy::spelled_out(std::env::args_os()).map_err(Failure::misuse)?;
             return daemon::start(words);
         }
-        let options = self.options().map_err(Failure::misuse)?;
         let (source, target) = self.places(&options).map_err(Failure::misuse)?;
         let config = MountConfig {
             source,
@@ -165,6 +183,12 @@ impl MountArgs {
             }
         }
         Ok(options)
+    }
+
+    /// Where there is a mount already; what it shows does not matter.
+    fn target(&self) -> Result<&Path, String> {
+        let target = self.places.last().map(Path::new);
+        target.ok_or_else(|| "<MNT> is missing: write which mount".to_owned())
     }
 
     /// What is mounted, and where.

@@ -22,6 +22,7 @@ mod source;
 mod stats;
 
 pub use command::{MountConfig, run};
+pub use kernel::remount;
 pub use options::{MountOptions, ServerOptions, Trans};
 pub use source::Source;
 pub use stats::MetricsAddress;

@@ -1,8 +1,10 @@
 //! What `mountinfo` says of the calling thread's mounts, without touching the mounts themselves.
 
+use crate::failure::Failure;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// One line of the mount table (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,6 +15,32 @@ pub(super) struct MountEntry {
     pub(super) device: String,
     /// Whose mount it is, if it is FUSE's.
     pub(super) user: Option<u32>,
+}
+
+/// The mount of type `fs_type` on `target`, and the path of that as the table has it.
+/// The mount itself is not touched: its server may be away.
+///
+/// # Errors
+/// There is none.
+pub(super) fn find(target: &Path, fs_type: &str) -> Result<(PathBuf, MountEntry), Failure> {
+    let path =
+        without_touching(target).map_err(|error| Failure::from_io("look at", target, &error))?;
+    match topmost_at(&path, fs_type) {
+        Some(entry) => Ok((path, entry)),
+        None => {
+            let what = format!("no mount of sluice is on '{}'", target.display());
+            Err(Failure::new(what).advise("give a directory that 'sluice mount' mounted on"))
+        }
+    }
+}
+
+/// The path as the mount table has it, by looking at what is around it only.
+fn without_touching(target: &Path) -> io::Result<PathBuf> {
+    let absolute = std::path::absolute(target)?;
+    match (absolute.parent(), absolute.file_name()) {
+        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
+        _ => absolute.canonicalize(),
+    }
 }
 
 /// The mount that a path lookup of `target` ends at, if it is of type `fs_type`.

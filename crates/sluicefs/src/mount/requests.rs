@@ -50,6 +50,23 @@ impl Requests {
             count,
         }
     }
+
+    fn receive(&self, device: &Arc<Device>, buffers: &mut Buffers) -> Next<Request> {
+        match device.receive(&mut buffers.request) {
+            Ok(Received::Message(len)) => {
+                return Next::Job(Request {
+                    len,
+                    from: Arc::clone(device),
+                });
+            }
+            Ok(Received::Nothing) => return Next::Nothing,
+            Ok(Received::Ended) => {}
+            Err(error) => tracing::error!(%error, "cannot read from /dev/fuse"),
+        }
+        // Threads that wait for a server that is away need not.
+        self.server.reset();
+        Next::Ended
+    }
 }
 
 impl Queue for Requests {
@@ -69,13 +86,13 @@ impl Queue for Requests {
 
     fn take(&self, buffers: &mut Buffers) -> Next<Request> {
         match &self.eager {
-            Some(device) => receive(device, buffers),
+            Some(device) => self.receive(device, buffers),
             None => Next::Nothing,
         }
     }
 
     fn wait(&self, buffers: &mut Buffers) -> Next<Request> {
-        receive(&self.patient, buffers)
+        self.receive(&self.patient, buffers)
     }
 
     fn run(&self, buffers: &mut Buffers, request: Request) {
@@ -85,20 +102,5 @@ impl Queue for Requests {
         let (prefix, payload) = message.split_at(prefix_len.min(message.len()));
         let exchange = DeviceExchange::new(&request.from, payload, &mut buffers.body);
         panics::contain(|| self.server.handle(prefix, exchange));
-    }
-}
-
-fn receive(device: &Arc<Device>, buffers: &mut Buffers) -> Next<Request> {
-    match device.receive(&mut buffers.request) {
-        Ok(Received::Message(len)) => Next::Job(Request {
-            len,
-            from: Arc::clone(device),
-        }),
-        Ok(Received::Nothing) => Next::Nothing,
-        Ok(Received::Ended) => Next::Ended,
-        Err(error) => {
-            tracing::error!(%error, "cannot read from /dev/fuse");
-            Next::Ended
-        }
     }
 }

@@ -107,22 +107,26 @@ impl<'a> Call<'a> {
     }
 
     /// Context with the caller of the header.
-    pub(super) fn ctx(&self) -> Ctx<'static> {
+    pub(super) fn ctx(&self) -> Ctx<'a> {
         self.ctx_in(&[])
     }
 
     /// The same with supplementary groups.
-    pub(super) fn ctx_in<'g>(&self, groups: &'g [u32]) -> Ctx<'g> {
-        Ctx::new(Caller {
+    pub(super) fn ctx_in<'g>(&self, groups: &'g [u32]) -> Ctx<'g>
+    where
+        'a: 'g,
+    {
+        let caller = Caller {
             uid: self.head.uid,
             gid: self.head.gid,
             groups,
             pid: self.head.pid,
-        })
+        };
+        Ctx::new(caller).with_cancel(&self.connection.gone)
     }
 
     /// The same with a lock owner.
-    pub(super) fn ctx_of(&self, lock_owner: u64) -> Ctx<'static> {
+    pub(super) fn ctx_of(&self, lock_owner: u64) -> Ctx<'a> {
         self.ctx().with_lock_owner(LockOwner(lock_owner))
     }
 

@@ -14,8 +14,8 @@ use crate::fuse::wire::{
 };
 use crate::parked::ParkedLocks;
 use sluice_vfs::{
-    AttachOptions, Attached, Errno, Event, EventSink, FileService, Name, NodeId, Peer, Result,
-    Session, SessionLimits,
+    AttachOptions, Attached, Cancel, Errno, Event, EventSink, FileService, Name, NodeId, Peer,
+    Result, Session, SessionLimits,
 };
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -54,6 +54,8 @@ pub(super) struct Connection {
     pub(super) options: ServeOptions,
     pub(super) presenter: Presenter,
     parked: Arc<ParkedLocks>,
+    /// Nobody waits for its requests any more.
+    pub(super) gone: Cancel,
 }
 
 impl Server {
@@ -86,7 +88,8 @@ impl Server {
     }
 
     /// Ends the session, as DESTROY does: for transports that are reset or
-    /// closed. Requests that still run finish on their own.
+    /// closed. Requests that still run finish on their own; those that wait for
+    /// something give up.
     pub fn reset(&self) {
         self.replace(None);
     }
@@ -171,6 +174,7 @@ impl Server {
                 marks_submounts: negotiated.has(InitFlags::SUBMOUNTS),
             },
             parked,
+            gone: Cancel::new(),
         };
         self.replace(Some(Arc::new(connection)));
         Ok(out)
@@ -212,6 +216,7 @@ impl Server {
             connection,
         );
         if let Some(before) = before {
+            before.gone.cancel();
             before.parked.close();
         }
     }

@@ -21,6 +21,10 @@ pub struct MountOptions {
     pub flags: MountFlags,
     /// Users other than the mounting one may enter.
     pub allow_other: bool,
+    /// Root may enter beside the mounting user.
+    pub allow_root: bool,
+    /// A mount that is there gets other flags.
+    pub remount: bool,
     /// What the mount table shows as the source, if not the exported directory.
     pub fsname: Option<String>,
     /// What is served, and how long the kernel may trust it.
@@ -40,6 +44,8 @@ impl Default for MountOptions {
         MountOptions {
             flags: MountFlags::NOSUID | MountFlags::NODEV,
             allow_other: false,
+            allow_root: false,
+            remount: false,
             fsname: None,
             policy: SharePolicy::default(),
             poll: Polling::default(),
@@ -59,6 +65,8 @@ impl MountOptions {
 
     const OWN_WORDS: &[&str] = &[
         "allow_other",
+        "allow_root",
+        "remount",
         "default_permissions",
         "cache=",
         "negtimeout=",
@@ -103,11 +111,13 @@ impl MountOptions {
         list: &str,
         of_unknown: impl Fn(String) -> Result<(), String>,
     ) -> Result<(), String> {
+        self.remount |= split(list).any(|word| word == "remount");
         for word in split(list) {
             let name = word.split('=').next().unwrap_or(word);
             let mut names = Self::words().map(|known| known.trim_end_matches('='));
             match flags::is_for_others(word) {
                 true => {}
+                false if self.remount && OF_THE_KERNEL.contains(&name) => {}
                 false if names.any(|known| known == name) => self.add_word(word)?,
                 false => of_unknown(unknown(word))?,
             }
@@ -127,6 +137,8 @@ impl MountOptions {
                 return Err(unknown(word));
             }
             ("allow_other", "") => self.allow_other = true,
+            ("allow_root", "") => self.allow_root = true,
+            ("remount", "") => {}
             // Always so: the kernel checks what its users may do.
             ("default_permissions", "") => {}
             ("writeback", "") => self.policy.writeback = true,
@@ -185,6 +197,9 @@ impl MountOptions {
         Ok(true)
     }
 }
+
+/// What mount(8) reads from the mount table and says again when it remounts.
+const OF_THE_KERNEL: &[&str] = &["user_id", "group_id", "max_read", "blksize"];
 
 /// At commas that are not within quotes, as SELinux's labels have them.
 fn split(list: &str) -> impl Iterator<Item = &str> {

@@ -6,7 +6,7 @@ use crate::mount::{kernel, mount_table};
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// How long an answer may take.
@@ -21,12 +21,7 @@ const ANSWER_MAX: u64 = 1 << 20;
 /// # Errors
 /// No mount of ours there, or one that does not answer.
 pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
-    let path =
-        without_touching(target).map_err(|error| Failure::from_io("look at", target, &error))?;
-    let Some(entry) = mount_table::topmost_at(&path, kernel::FS_TYPE) else {
-        let what = format!("no mount of sluice is on '{}'", target.display());
-        return Err(Failure::new(what).advise("give a directory that 'sluice mount' mounted on"));
-    };
+    let (_, entry) = mount_table::find(target, kernel::FS_TYPE)?;
     let places = place::candidates(&entry.device, entry.user);
     let answers = places.iter().map(|socket| ask(socket));
     let mut last = io::Error::from(io::ErrorKind::NotFound);
@@ -36,20 +31,20 @@ pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
             Err(error) => last = error,
         }
     }
+    if last.kind() == io::ErrorKind::ConnectionRefused {
+        // Of the mount that one asks about, and maybe of others. It is no matter if
+        // that is not allowed.
+        let folders = places.iter().filter_map(|place| place.parent());
+        folders.for_each(|folder| drop(place::sweep(folder)));
+    }
     let failure = Failure::from_io("ask about the mount on", target, &last);
     Err(match last.kind() {
         io::ErrorKind::PermissionDenied => failure.advise("only its owner and root may"),
+        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+            failure.advise("does its process still run? If not, unmount it")
+        }
         _ => failure,
     })
-}
-
-/// The path as the mount table has it, by looking at what is around it only.
-fn without_touching(target: &Path) -> io::Result<PathBuf> {
-    let absolute = std::path::absolute(target)?;
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
-        _ => absolute.canonicalize(),
-    }
 }
 
 fn ask(socket: &Path) -> io::Result<Value> {

@@ -2,10 +2,12 @@
 //! number that the kernel gave the mount.
 
 use super::http::Listener;
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
-use std::fs;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Listens for questions about the mount `device` (`MAJOR:MINOR`).
@@ -15,6 +17,7 @@ pub(super) fn bind(device: &str) -> io::Result<Listener> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
+    let _alone = sweep(&folder)?;
     let path = folder.join(file_name(device));
     let listener = match Listener::on(&path) {
         // The number is this mount's: whoever had it before is gone.
@@ -26,6 +29,30 @@ pub(super) fn bind(device: &str) -> io::Result<Listener> {
     };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
     Ok(listener)
+}
+
+/// Removes sockets that were left behind by mounts whose process was killed. Until
+/// the file that this returns is closed, no other mount binds one: nobody listens
+/// yet on a socket that was just bound.
+pub(super) fn sweep(folder: &Path) -> io::Result<File> {
+    let lock = File::open(folder)?;
+    rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let is_socket = entry.file_type()?.is_socket();
+        if is_socket && is_left_behind(&entry.path()).unwrap_or(false) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(lock)
+}
+
+/// Whether nobody listens on a socket, without waiting for whoever does.
+fn is_left_behind(path: &Path) -> io::Result<bool> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let connected = rustix::net::connect(&socket, &SocketAddrUnix::new(path)?);
+    Ok(connected == Err(Errno::CONNREFUSED))
 }
 
 /// Where the mount `device` of the user `owner` may be asked.
