@@ -107,8 +107,9 @@ pub fn run(
         title: "9P on virtio, in a guest under QEMU".to_owned(),
         notes: vec![format!(
             "{}; one guest with a mount for each, {OPTIONS}, messages of up to 500 KiB, in which \
-             Linux 7.2 puts one page of a read or write; QEMU's server with security_model=none; the null server holds a copy of the share in memory; of \
-             floor: how much of the way from QEMU to the null server is done",
+             Linux 7.2 puts one page of a read or write; QEMU's server with \
+             security_model=none; the null server holds a copy of the share in memory; of floor: \
+             how much of the way from QEMU to the null server is done",
             scene.machine
         )],
         entrants: entrants
