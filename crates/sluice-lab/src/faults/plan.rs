@@ -16,7 +16,7 @@ pub struct Plan {
     transfers: Mutex<Transfers>,
     delay: Mutex<Option<Delay>>,
     loses_reads: AtomicBool,
-    read_max: Mutex<Option<usize>>,
+    reads_say: Mutex<Option<usize>>,
     nth: Mutex<Option<Nth>>,
     pub(super) sessions: AtomicUsize,
 }
@@ -115,10 +115,9 @@ impl Plan {
         self.loses_reads.store(are_lost, Ordering::SeqCst);
     }
 
-    /// From now on reads say that they have read so many bytes at most, whatever they
-    /// have read.
-    pub fn shorten_reads(&self, max: Option<usize>) {
-        *lock(&self.read_max) = max;
+    /// From now on reads say that they have read so many bytes, whatever they have read.
+    pub fn misreport_reads(&self, bytes: Option<usize>) {
+        *lock(&self.reads_say) = bytes;
     }
 
     /// Sessions that there are.
@@ -139,7 +138,7 @@ impl Plan {
     pub(super) fn after_read(&self, count: usize) -> Result<usize> {
         match self.loses_reads.load(Ordering::SeqCst) {
             true => Err(Errno::EIO),
-            false => Ok(lock(&self.read_max).map_or(count, |max| count.min(max))),
+            false => Ok(lock(&self.reads_say).unwrap_or(count)),
         }
     }
 

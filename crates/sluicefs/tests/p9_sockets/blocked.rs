@@ -86,15 +86,20 @@ fn a_peer_that_leaves_while_its_request_blocks_leaves_nothing() {
 
 /// A layer may give less of what was read, whose bytes are in a pipe or a buffer by then.
 #[test]
-fn a_read_that_is_shortened_sends_what_its_reply_says() {
+fn the_reply_to_a_read_has_as_many_bytes_as_it_says() {
     let here = Here::start();
     let (mut peer, bytes) = here.reader();
     for (count, max) in [(90_000, 70_000), (90_000, 1), (90_000, 0), (10_000, 100)] {
-        here.plan.shorten_reads(Some(max));
+        here.plan.misreport_reads(Some(max));
         assert!(peer.read(1, 3, count).unwrap() == bytes[3..3 + max]);
         // Nothing of the rest is left in what others read.
-        here.plan.shorten_reads(None);
+        here.plan.misreport_reads(None);
         assert!(peer.read(1, 7, count).unwrap() == bytes[7..7 + count as usize]);
+    }
+    // Or promise more than there is.
+    for count in [90_000, 100] {
+        here.plan.misreport_reads(Some(95_000));
+        assert!(peer.read(1, 3, count).unwrap() == bytes[3..3 + count as usize]);
     }
 }
 
