@@ -74,6 +74,8 @@ pub(crate) struct Incoming {
     pub(crate) prefix_len: usize,
     /// Bytes of payload behind them.
     pub(crate) payload_len: usize,
+    /// It is small enough to be copied.
+    pub(crate) is_copied: bool,
     pub(crate) place: Place,
 }
 
@@ -88,13 +90,24 @@ pub(crate) enum Place {
     Nowhere,
 }
 
+/// What kind of payload may be on its way.
+#[derive(Clone, Copy, Debug, Default)]
+enum Awaits {
+    #[default]
+    None,
+    /// Up to so many bytes, which may come with other messages and are copied.
+    Small(usize),
+    /// One that has its place.
+    Large,
+}
+
 struct Slot<W> {
     kind: Type,
     want: Want,
     /// Most bytes of payload.
     room: usize,
-    /// It counts among those that wait for a large payload.
-    is_large: bool,
+    /// As what it counts.
+    awaits: Awaits,
     owner: W,
     answer: Option<Result<Answer>>,
 }
@@ -108,6 +121,8 @@ pub(crate) struct Requests<W> {
     msize: u32,
     /// Requests that wait for a large payload.
     large: usize,
+    /// Bytes of payload that others wait for, at most.
+    small_payloads: usize,
     threshold: usize,
 }
 
@@ -120,6 +135,7 @@ impl<W: Clone> Requests<W> {
             dialect,
             msize,
             large: 0,
+            small_payloads: 0,
             threshold,
         }
     }
@@ -129,23 +145,34 @@ impl<W: Clone> Requests<W> {
         self.free.len() >= count
     }
 
-    /// Whether a large payload may be on its way.
-    pub(crate) fn expects_payload(&self) -> bool {
-        self.large > 0
+    /// Bytes that may be on their way, with so many in a usual reply besides its
+    /// payload; none if a large payload may be among them, which has its place
+    /// elsewhere.
+    pub(crate) fn small_replies(&self, usual: usize) -> Option<usize> {
+        let under_way = self.slots.len() - self.free.len();
+        (self.large == 0).then(|| under_way * usual + self.small_payloads)
     }
 
     /// A request is about to be sent; its tag. `None` if there are too many.
     pub(crate) fn begin(&mut self, kind: Type, want: Want, owner: W) -> Option<u16> {
         let tag = self.free.pop_front()?;
         let room = want.room();
-        let is_large = room >= self.threshold && room < usize::MAX;
-        self.large += usize::from(is_large);
+        let awaits = match room {
+            0 | usize::MAX => Awaits::None,
+            _ if room >= self.threshold => Awaits::Large,
+            _ => Awaits::Small(room),
+        };
+        match awaits {
+            Awaits::None => {}
+            Awaits::Small(len) => self.small_payloads += len,
+            Awaits::Large => self.large += 1,
+        }
         let slot = self.slots.get_mut(usize::from(tag))?;
         *slot = Some(Slot {
             kind,
             want,
             room,
-            is_large,
+            awaits,
             owner,
             answer: None,
         });
@@ -192,8 +219,8 @@ impl<W: Clone> Requests<W> {
             return self.remove(tag);
         }
         slot.want = Want::Nothing(None);
-        let was_large = std::mem::take(&mut slot.is_large);
-        self.large -= usize::from(was_large);
+        let awaited = std::mem::take(&mut slot.awaits);
+        self.await_no_more(awaited);
     }
 
     /// A message begins.
@@ -230,6 +257,7 @@ impl<W: Clone> Requests<W> {
             tag: header.tag,
             prefix_len,
             payload_len,
+            is_copied: matches!(slot.awaits, Awaits::Small(_)),
             place,
         })
     }
@@ -307,8 +335,16 @@ impl<W: Clone> Requests<W> {
     fn remove(&mut self, tag: u16) {
         let slot = self.slots.get_mut(usize::from(tag));
         if let Some(slot) = slot.and_then(Option::take) {
-            self.large -= usize::from(slot.is_large);
+            self.await_no_more(slot.awaits);
             self.free.push_back(tag);
+        }
+    }
+
+    fn await_no_more(&mut self, awaited: Awaits) {
+        match awaited {
+            Awaits::None => {}
+            Awaits::Small(len) => self.small_payloads -= len,
+            Awaits::Large => self.large -= 1,
         }
     }
 }
@@ -377,9 +413,10 @@ mod tests {
         let clunk = requests
             .begin(Type::Clunk, Want::Nothing(Some(9)), ())
             .unwrap();
-        assert!(requests.expects_payload());
+        assert_eq!(requests.small_replies(10), None);
         requests.abandon(read);
-        assert!(!requests.expects_payload() && !requests.is_in_place(read));
+        assert_eq!(requests.small_replies(10), Some(20));
+        assert!(!requests.is_in_place(read));
         let message = rread(read, 4096);
         let incoming = requests.arrives(&Header::peek(&message).unwrap()).unwrap();
         assert_eq!((incoming.prefix_len, incoming.payload_len), (11, 4096));
@@ -438,6 +475,6 @@ mod tests {
         requests.finish(tag, &message, 1500, buf);
         let answer = requests.take(tag).unwrap().unwrap();
         assert_eq!((answer.payload_len, answer.data.len()), (1500, 2000));
-        assert!(!requests.expects_payload());
+        assert_eq!(requests.small_replies(10), Some(0));
     }
 }

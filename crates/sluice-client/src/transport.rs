@@ -24,11 +24,12 @@ pub trait Transport: Send + Sync {
     fn set_patience(&self, patience: Duration) -> io::Result<()>;
 
     /// Receives at least one byte into `bufs`, which have room; 0 means that
-    /// the peer has closed.
+    /// the peer has closed. Where so much is known to be on its way, `fills`
+    /// says so: it is waited for as long as the patience lasts, in one call.
     ///
     /// # Errors
     /// `WouldBlock` when nothing came for as long as the patience lasts.
-    fn receive(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize>;
+    fn receive(&self, bufs: &mut [IoSliceMut<'_>], fills: bool) -> io::Result<usize>;
 
     /// Sends at least one byte of `bufs`, which are not empty, without waiting.
     ///
@@ -160,12 +161,14 @@ impl Transport for Socket {
         )?)
     }
 
-    fn receive(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    fn receive(&self, bufs: &mut [IoSliceMut<'_>], fills: bool) -> io::Result<usize> {
         let count = bufs.len().min(BUFS_MAX);
         let bufs = bufs.get_mut(..count).unwrap_or_default();
+        let mut flags = RecvFlags::empty();
+        flags.set(RecvFlags::WAITALL, fills);
         let received = rustix::io::retry_on_intr(|| {
             let mut control = RecvAncillaryBuffer::default();
-            rustix::net::recvmsg(&self.0, bufs, &mut control, RecvFlags::empty())
+            rustix::net::recvmsg(&self.0, bufs, &mut control, flags)
         })?;
         Ok(received.bytes)
     }

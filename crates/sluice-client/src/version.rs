@@ -109,7 +109,7 @@ fn fill(
     options: &ConnectOptions,
 ) -> Result<()> {
     while !rest.is_empty() {
-        match transport.receive(&mut [IoSliceMut::new(rest)]) {
+        match transport.receive(&mut [IoSliceMut::new(rest)], true) {
             Ok(0) => return Err(Lost::Closed.into()),
             Ok(count) => rest = rest.get_mut(count..).unwrap_or_default(),
             Err(error) if error.kind() == ErrorKind::WouldBlock => check(deadline, options)?,

@@ -157,8 +157,8 @@ impl<Q: Queue> Member<Q> {
         loop {
             let found = match self.glance(&mut glances) {
                 Next::Nothing => {
-                    let found = self.await_job(&mut poller);
-                    busy_since = Instant::now();
+                    let (found, now) = self.await_job(&mut poller);
+                    busy_since = now;
                     found
                 }
                 found => {
@@ -190,11 +190,13 @@ impl<Q: Queue> Member<Q> {
         found
     }
 
-    /// Polls, then sleeps.
-    fn await_job(&mut self, poller: &mut Poller) -> Next<Q::Job> {
+    /// Polls, then sleeps; what came, and when. Clocks are asked no more than they
+    /// must be: some cost as much as a system call.
+    fn await_job(&mut self, poller: &mut Poller) -> (Next<Q::Job>, Instant) {
         let start = Instant::now();
+        let window = poller.window();
         let mut looks = 0_u32;
-        while start.elapsed() < poller.window() {
+        while !window.is_zero() && start.elapsed() < window {
             match self.crew.queue.take(&mut self.hand) {
                 Next::Nothing => {
                     looks = looks.wrapping_add(1);
@@ -205,8 +207,9 @@ impl<Q: Queue> Member<Q> {
                     }
                 }
                 found => {
-                    poller.found(start.elapsed());
-                    return found;
+                    let now = Instant::now();
+                    poller.found(now - start);
+                    return (found, now);
                 }
             }
         }
@@ -218,8 +221,9 @@ impl<Q: Queue> Member<Q> {
             }
         };
         self.wake();
-        poller.slept(start.elapsed());
-        found
+        let now = Instant::now();
+        poller.slept(now - start);
+        (found, now)
     }
 
     fn wake(&self) {

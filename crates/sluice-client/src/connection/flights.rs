@@ -109,7 +109,7 @@ impl<'c, 'b> Flights<'c, 'b> {
     fn wait_until(&mut self, tag: u16, deadline: Option<Instant>) -> Result<Answer> {
         let connection = self.connection;
         let take = |state: &mut State| state.requests.take(tag);
-        let answer = match connection.wait_for(&mut self.list, Need::Reply, deadline, take) {
+        let answer = match connection.wait_for(&mut self.list, Need::Reply, || deadline, take) {
             Err(Error::TimedOut(_)) => self.take_back(tag),
             other => other,
         };
@@ -124,7 +124,7 @@ impl<'c, 'b> Flights<'c, 'b> {
         let connection = self.connection;
         let flush = Request::Flush { oldtag };
         let tag = self.send(&flush, Vec::new(), &[])?;
-        let deadline = connection.deadline();
+        let deadline = || connection.deadline();
         let settled = |state: &mut State| match state.requests.take(oldtag) {
             Some(answer) => {
                 state.requests.abandon(tag);

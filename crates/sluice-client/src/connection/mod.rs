@@ -25,6 +25,7 @@ use crate::version::negotiate;
 use flights::Flight;
 use reader::{Reader, Step};
 use sluice_proto::p9::wire::Request;
+use std::cell::LazyCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
@@ -184,14 +185,17 @@ impl Connection {
         self.transport.close();
     }
 
-    /// Waits, reading if nobody else does, until `ready` finds what it wants.
+    /// Waits, reading if nobody else does, until `ready` finds what it wants. Clocks
+    /// are not asked where that is so at once: some cost as much as a system call.
     fn wait_for<T>(
         &self,
         flights: &mut [Flight<'_>],
         need: Need,
-        deadline: Option<Instant>,
+        deadline: impl FnOnce() -> Option<Instant>,
         mut ready: impl FnMut(&mut State) -> Option<T>,
     ) -> Result<T> {
+        let deadline = LazyCell::new(deadline);
+        let mut has_waited = false;
         let mut state = self.lock();
         loop {
             if let Some(out) = ready(&mut state) {
@@ -202,10 +206,12 @@ impl Connection {
                 return Err(lost.into());
             }
             let is_mid_payload = state.is_held_for(flights);
-            if !is_mid_payload && deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            let is_over = deadline.is_some_and(|deadline| has_waited && Instant::now() >= deadline);
+            if is_over && !is_mid_payload {
                 state.pass_on();
                 return Err(Error::TimedOut(self.time_limit.unwrap_or_default()));
             }
+            has_waited = true;
             self.meter.add_wait();
             let reader = match need {
                 // From reading it is not woken when the other one is done.

@@ -8,10 +8,13 @@ use arrayvec::ArrayVec;
 use sluice_proto::p9::wire::{HEADER_LEN, Header, REPLY_PAYLOAD_AT};
 use std::io::{self, ErrorKind, IoSliceMut};
 
-/// What is received at a time while no large payload is awaited: several usual
-/// replies. One that somebody asks for meanwhile may begin behind them, so it
-/// is not more than is cheaply copied.
+/// What is received at a time, at least, while no large payload is awaited. One that
+/// somebody asks for meanwhile may begin behind, so it is not more than is cheaply
+/// copied.
 const GULP: usize = 512;
+
+/// Bytes of a usual reply without payload.
+const USUAL_REPLY: usize = 192;
 
 /// What nobody wants goes here.
 const SCRATCH: usize = 8 << 10;
@@ -22,9 +25,10 @@ const SLICES_MAX: usize = 64;
 /// Where the stream stands.
 #[derive(Default)]
 pub(super) struct Reader {
-    /// What was received and is not used yet.
+    /// What was received and is not used yet is what lies between the two.
     buf: Vec<u8>,
     used: usize,
+    end: usize,
     /// The message that is being received.
     body: Option<Body>,
     /// Ticks that passed within a message, with nothing coming.
@@ -62,14 +66,26 @@ impl Reader {
     }
 
     fn unused(&self) -> &[u8] {
-        self.buf.get(self.used..).unwrap_or_default()
+        self.buf.get(self.used..self.end).unwrap_or_default()
+    }
+
+    /// Room for `len` more bytes behind those.
+    fn room(&mut self, len: usize) -> &mut [u8] {
+        self.buf.copy_within(self.used..self.end, 0);
+        self.end -= self.used;
+        self.used = 0;
+        if self.buf.len() < self.end + len {
+            self.buf.resize(self.end + len, 0);
+        }
+        self.buf
+            .get_mut(self.end..self.end + len)
+            .unwrap_or_default()
     }
 
     fn consume(&mut self, count: usize) {
         self.used += count;
-        if self.used >= self.buf.len() {
-            self.buf.clear();
-            self.used = 0;
+        if self.used >= self.end {
+            (self.used, self.end) = (0, 0);
         }
     }
 }
@@ -148,19 +164,17 @@ impl Connection {
             }
             // What follows may be a payload that has its place elsewhere. It does
             // not begin sooner than this, also behind a shorter message.
-            let want = match self.lock().requests.expects_payload() {
-                true => len.max(REPLY_PAYLOAD_AT) - have,
-                false => (len - have).max(GULP),
+            let want = match self.lock().requests.small_replies(USUAL_REPLY) {
+                None => len.max(REPLY_PAYLOAD_AT) - have,
+                Some(all) => all
+                    .min(self.agreed.msize as usize)
+                    .max(GULP)
+                    .max(len - have),
             };
-            reader.buf.drain(..reader.used);
-            reader.used = 0;
-            let end = reader.buf.len();
-            reader.buf.resize(end + want, 0);
-            let room = reader.buf.get_mut(end..).unwrap_or_default();
-            let outcome = self.transport.receive(&mut [IoSliceMut::new(room)]);
-            let came = *outcome.as_ref().unwrap_or(&0);
-            reader.buf.truncate(end + came);
-            let is_within = reader.body.is_some() || end > 0;
+            let room = reader.room(want);
+            let outcome = self.transport.receive(&mut [IoSliceMut::new(room)], false);
+            reader.end += *outcome.as_ref().unwrap_or(&0);
+            let is_within = reader.body.is_some() || have > 0;
             if let Received::NothingYet = self.judge(outcome, is_within, &mut reader.idle_ticks)? {
                 return Ok(false);
             }
@@ -173,6 +187,9 @@ impl Connection {
         reader: &mut Reader,
         flights: &mut [Flight<'_>],
     ) -> std::result::Result<Payload, Lost> {
+        if let Received::NothingYet = self.receive_copy(reader)? {
+            return Ok(Payload::Some(Received::NothingYet));
+        }
         let Some(body) = &mut reader.body else {
             return Ok(Payload::Some(Received::Some));
         };
@@ -182,7 +199,7 @@ impl Connection {
             // Whoever waited gave up.
             body.incoming.place = Place::Nowhere;
         }
-        let mut scratch = [0; SCRATCH];
+        let mut scratch;
         let mut single;
         let mut room = match &mut body.incoming.place {
             Place::Caller => match flights.iter_mut().find(|flight| flight.tag == tag) {
@@ -194,11 +211,12 @@ impl Connection {
                 part(&mut single, have, left)
             }
             Place::Nowhere => {
+                scratch = [0; SCRATCH];
                 single = [IoSliceMut::new(&mut scratch)];
                 part(&mut single, 0, left)
             }
         };
-        let buffered = reader.buf.get(reader.used..).unwrap_or_default();
+        let buffered = reader.buf.get(reader.used..reader.end).unwrap_or_default();
         if !buffered.is_empty() {
             let copied = copy(buffered, &mut room);
             drop(room);
@@ -207,10 +225,27 @@ impl Connection {
             reader.consume(copied);
             return Ok(Payload::Some(Received::Some));
         }
-        let outcome = self.transport.receive(&mut room);
+        let outcome = self.transport.receive(&mut room, true);
         body.have += *outcome.as_ref().unwrap_or(&0);
         let received = self.judge(outcome, true, &mut reader.idle_ticks)?;
         Ok(Payload::Some(received))
+    }
+
+    /// Takes more of a payload that is to be copied in, unless some of it waits for
+    /// that.
+    fn receive_copy(&self, reader: &mut Reader) -> std::result::Result<Received, Lost> {
+        let body = reader.body.as_ref();
+        let Some(body) = body.filter(|body| body.incoming.is_copied) else {
+            return Ok(Received::Some);
+        };
+        let left = body.incoming.payload_len - body.have;
+        if !reader.unused().is_empty() {
+            return Ok(Received::Some);
+        }
+        let mut room = [IoSliceMut::new(reader.room(left))];
+        let outcome = self.transport.receive(&mut room, true);
+        reader.end += *outcome.as_ref().unwrap_or(&0);
+        self.judge(outcome, true, &mut reader.idle_ticks)
     }
 
     /// What an attempt to receive came to. A server that stops within a message

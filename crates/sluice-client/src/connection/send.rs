@@ -55,7 +55,7 @@ impl Connection {
                 begun.unwrap_or(u16::MAX)
             })))
         };
-        let deadline = self.deadline();
+        let deadline = || self.deadline();
         let Some(tags) = self.wait_for(&mut flights.list, Need::Send, deadline, begin)? else {
             return Ok(None);
         };
@@ -102,17 +102,21 @@ impl Connection {
     }
 
     fn send_all(&self, mut bufs: &mut [IoSlice<'_>], flights: &mut Flights<'_, '_>) -> Result<()> {
-        let mut deadline = self.deadline();
+        let mut deadline = None;
         IoSlice::advance_slices(&mut bufs, 0);
         while !bufs.is_empty() {
             match self.transport.send(bufs) {
                 Ok(count) => {
                     IoSlice::advance_slices(&mut bufs, count);
-                    deadline = self.deadline();
+                    deadline = None;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                        return Err(Lost::Stalled.into());
+                    match deadline {
+                        None => deadline = self.deadline(),
+                        Some(deadline) if Instant::now() >= deadline => {
+                            return Err(Lost::Stalled.into());
+                        }
+                        Some(_) => {}
                     }
                     self.wait_to_send(flights)?;
                 }

@@ -43,7 +43,7 @@ impl Transport for Arc<Slow> {
         Ok(())
     }
 
-    fn receive(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    fn receive(&self, bufs: &mut [IoSliceMut<'_>], _: bool) -> io::Result<usize> {
         let mut state = self.wait_until(|state| !state.replies.is_empty());
         let len = bufs[0].len().min(state.replies.len());
         for (to, from) in bufs[0].iter_mut().zip(state.replies.drain(..len)) {

@@ -64,19 +64,24 @@ fn segments_of_any_length_go_in_as_few_messages_as_one_buffer() {
 
 #[test]
 fn small_payloads_are_copied_and_large_ones_are_not() {
-    let client = client(&options());
-    let file = client.create("f", BOTH, 0o644).unwrap();
-    file.write_all_at(&pattern(100_000), 0).unwrap();
-    let copied = |len: usize| {
-        let before = client.counts().copied;
-        let mut buf = vec![0; len];
-        assert_eq!(file.read_at(&mut buf, 3), Ok(len));
-        assert_eq!(buf, pattern(100_000)[3..len + 3]);
-        client.counts().copied - before
-    };
-    assert!(copied(100) > 0);
-    assert_eq!(copied(1024), 0);
-    assert_eq!(copied(50_000), 0);
+    let usual = ConnectOptions::default().zero_copy_from;
+    for zero_copy_from in [1, usual, usize::MAX] {
+        let client = client(&ConnectOptions {
+            zero_copy_from,
+            ..options()
+        });
+        let file = client.create("f", BOTH, 0o644).unwrap();
+        file.write_all_at(&pattern(100_000), 0).unwrap();
+        for len in [1, 100, usual - 1, usual, 50_000] {
+            let before = client.counts().copied;
+            let mut buf = vec![0; len];
+            assert_eq!(file.read_at(&mut buf, 7), Ok(len));
+            assert!(buf == pattern(100_000)[7..7 + len], "other data");
+            let copied = client.counts().copied - before;
+            let expected = if len < zero_copy_from { len } else { 0 };
+            assert_eq!(copied, expected as u64, "{len} of {zero_copy_from}");
+        }
+    }
 }
 
 #[test]
