@@ -57,6 +57,8 @@ impl Connection {
         };
         let deadline = || self.deadline();
         let Some(tags) = self.wait_for(&mut flights.list, Need::Send, deadline, begin)? else {
+            // It was this one that was woken for its turn.
+            self.lock().wake_sender();
             return Ok(None);
         };
         let sent = self.encode_and_send(&kinds, &tags, payload, flights);

@@ -105,3 +105,35 @@ fn who_waits_to_send_does_not_read_while_another_sends() {
         calls.join().unwrap().unwrap();
     });
 }
+
+/// One that had nothing to send after all passes its turn on.
+#[test]
+fn a_turn_to_send_that_is_not_used_is_the_next_ones() {
+    let server = Arc::new(Slow::default());
+    let transport = Box::new(Arc::clone(&server));
+    let mut connection = Connection::open(transport, &ConnectOptions::default()).unwrap();
+    // Longer than anybody waits for this test.
+    connection.tick = Duration::from_secs(3600);
+    let connection = Arc::new(connection);
+    let on_a_thread = |act: fn(&Connection) -> Result<()>| {
+        let connection = Arc::clone(&connection);
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::spawn(move || tell.send(act(&connection)));
+        told
+    };
+    let wait_until_parked = |count| {
+        while connection.lock().parked.len() < count {
+            thread::yield_now();
+        }
+    };
+    let posts = on_a_thread(|it| it.post(&Request::Clunk { fid: 1 }, None));
+    drop(server.wait_until(|state| state.is_at_it));
+    let calls_off = on_a_thread(|it| it.call_off(77, thread::current().id()));
+    wait_until_parked(1);
+    let calls = on_a_thread(|it| it.call(&Request::Clunk { fid: 2 }).map(drop));
+    wait_until_parked(2);
+    server.change(|state| state.may_go_on = true);
+    for outcome in [posts, calls_off, calls] {
+        outcome.recv_timeout(PATIENCE).unwrap().unwrap();
+    }
+}
