@@ -4,7 +4,7 @@
 mod common;
 
 use common::daemon::Daemon;
-use common::{POSIX, WITHOUT_OPEN, passes, skip};
+use common::{OVER_9P, POSIX, WITHOUT_OPEN, passes, skip};
 use sluice_client::{Address, RemoteService, ServiceOptions};
 use sluice_proto::fuse::serve::{CacheMode, Offer};
 use sluice_vfs::FileService;
@@ -88,20 +88,6 @@ fn mount_passes(cache: CacheMode, writeback: bool) {
         passes(&mut command, MAX_SKIPS);
     }
 }
-
-/// What 9P has no words for: flags of renames, allocation, attributes without a
-/// value, and flock(2) apart from POSIX locks, with whose rules it has to do.
-const OVER_9P: &[&str] = &[
-    "rename::noreplace_refuses_what_exists",
-    "rename::exchange_swaps_files",
-    "rename::exchange_swaps_a_file_and_a_directory",
-    "space::allocation_extends_with_zeros",
-    "space::allocation_can_keep_the_size",
-    "space::allocation_keeps_content",
-    "xattr::a_value_may_be_empty",
-    "lock::flock_is_shared_by_readers",
-    "lock::posix_and_flock_locks_are_apart",
-];
 
 #[test]
 fn a_mount_of_a_server_passes() {

@@ -58,6 +58,21 @@ pub const V9FS: [&str; 11] = [
     "lock::open_file_locks_tell_who_is_in_the_way",
 ];
 
+/// What `sluice mount` of a 9P server lacks, as 9P has no words for it: flags of
+/// renames, allocation, attributes without a value, and flock(2) apart from POSIX
+/// locks, with whose rules it has to do.
+pub const OVER_9P: &[&str] = &[
+    "rename::noreplace_refuses_what_exists",
+    "rename::exchange_swaps_files",
+    "rename::exchange_swaps_a_file_and_a_directory",
+    "space::allocation_extends_with_zeros",
+    "space::allocation_can_keep_the_size",
+    "space::allocation_keeps_content",
+    "xattr::a_value_may_be_empty",
+    "lock::flock_is_shared_by_readers",
+    "lock::posix_and_flock_locks_are_apart",
+];
+
 /// Runs a command that prints TAP and lets all of it pass, with at most so many
 /// cases skipped.
 #[track_caller]

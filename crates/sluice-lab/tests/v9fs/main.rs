@@ -1,4 +1,5 @@
-//! The kernel's own 9P client, over TCP from guests on user-mode Linux.
+//! 9P clients in guests on user-mode Linux, over TCP: the kernel's own, and the mount
+//! of our own client.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -9,7 +10,7 @@ mod scene;
 mod users;
 mod versions;
 
-use common::{V9FS, assert_tap};
+use common::{OVER_9P, V9FS, assert_tap};
 use scene::Scene;
 use std::fs;
 use std::process::Command;
@@ -50,6 +51,29 @@ fn posix_cases_pass_but_for_what_the_client_does_otherwise() {
     let said = scene.run(
         &["version=9p2000.L,access=client,posixacl,cache=none"],
         &format!("/mnt/tools/posix /mnt/tree{known}"),
+    );
+    assert_tap(&said, true, MAX_SKIPS);
+    assert_eq!(fs::read_dir(scene.tree()).unwrap().count(), 0);
+}
+
+/// Where `sluice mount` does, over `/dev/fuse` of the guest's kernel.
+#[test]
+fn posix_cases_pass_on_a_mount_of_our_own_client() {
+    let Some(scene) = Scene::with_sluice(&CHECKED_BY_CLIENT) else {
+        return;
+    };
+    let known: String = OVER_9P
+        .iter()
+        .map(|case| format!(" --known {case}"))
+        .collect();
+    let said = scene.run(
+        &[],
+        &format!(
+            "cd /tmp && mkdir tree &&
+             {} tree -o cache=never,allow_other,posixacl &&
+             /mnt/tools/posix tree{known} && umount tree",
+            scene.mount_command()
+        ),
     );
     assert_tap(&said, true, MAX_SKIPS);
     assert_eq!(fs::read_dir(scene.tree()).unwrap().count(), 0);

@@ -13,6 +13,9 @@ use std::time::Duration;
 /// A test that hangs fails then, with what the guest's kernel said last.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// The command, for guests.
+const SLUICE: &str = env!("CARGO_BIN_EXE_sluice-here");
+
 /// Where guests have the tree.
 pub(crate) const TREE: &str = "/mnt/tree";
 
@@ -120,10 +123,17 @@ impl Scene {
                 read_only: false,
             });
         }
-        guest.workdir = Some(TREE.into());
+        guest.workdir = mounts.first().map(|_| TREE.into());
         guest.boot_timeout = LIMIT;
         guest.time_limit = Some(LIMIT);
         guest
+    }
+
+    /// The first words of a guest's command that mounts the tree by our own client.
+    pub(crate) fn mount_command(&self) -> String {
+        fs::copy(SLUICE, self.dir.path().join("tools/sluice")).unwrap();
+        let server = Wire::address(&self.wire.listeners[0]).unwrap();
+        format!("/mnt/tools/sluice mount tcp:{server}")
     }
 
     /// The tree as a server has it, for a guest of this wire.
