@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// For booting, and for everything that a guest does: many times what it takes.
 /// A test that hangs fails then, with what the guest's kernel said last.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// The command, for guests.
 const SLUICE: &str = env!("CARGO_BIN_EXE_sluice-here");
