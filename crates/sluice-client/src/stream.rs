@@ -196,9 +196,10 @@ impl<'f> Writer<'f> {
             self.settle()?;
         }
         self.file.note_write();
+        let (tree, open) = (self.file.tree(), self.file.open_fid());
         let request = Request::Write {
-            fid: self.file.open_fid().fid,
-            offset: self.offset,
+            fid: open.fid,
+            offset: tree.place_to_write(open, self.offset, self.file.is_append())?,
             data: Payload { len: bytes.len() },
         };
         let mut flights = Flights::new(&self.file.tree().connection);

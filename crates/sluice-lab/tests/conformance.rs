@@ -84,6 +84,11 @@ fn the_client_conforms_in_9p2000_u() {
 }
 
 #[test]
+fn the_client_conforms_in_9p2000() {
+    conforms(RemotePath::over(ModelPath, Dialect::Plan9), 150);
+}
+
+#[test]
 fn the_client_conforms_over_the_export_engine() {
     conforms(
         RemotePath::over(on_disk(), Dialect::Sluice),

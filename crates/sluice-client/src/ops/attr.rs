@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::requests::Answer;
 use crate::translate;
 use sluice_proto::p9::wire::{
-    Counted, GetattrMask, NOFID, QidType, Reply, Request, Stat, Trailing,
+    Counted, Dialect, GetattrMask, NOFID, QidType, Reply, Request, Stat, Trailing,
 };
 use sluice_vfs::{Attr, Errno, SetAttr, StatFs, WALK_MAX};
 
@@ -218,6 +218,7 @@ impl Tree {
 
     /// Changes attributes.
     pub(crate) fn setattr(&self, fid: u32, changes: &SetAttr) -> Result<()> {
+        self.check_words_for(changes)?;
         let request = match self.is_linux() {
             true => Request::Setattr {
                 fid,
@@ -233,6 +234,20 @@ impl Tree {
             }
         };
         self.connection.call(&request).map(drop)
+    }
+
+    /// Plain 9P2000 would leave out what it has no words for, as if it were done.
+    fn check_words_for(&self, changes: &SetAttr) -> Result<()> {
+        let has_all = self.dialect() != Dialect::Plan9;
+        let has_owner = changes.uid.or(changes.gid).is_some();
+        match changes.perm {
+            _ if has_all => Ok(()),
+            _ if has_owner => Err(Error::not_in(self.dialect(), "owners by number")),
+            Some(bits) if bits & !0o777 != 0 => {
+                Err(Error::not_in(self.dialect(), "set-id and sticky bits"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Figures of the file system.

@@ -5,7 +5,7 @@ use super::{OpenFid, Tree, odd};
 use crate::connection::Flights;
 use crate::error::{Error, Result, Violation};
 use crate::requests::Answer;
-use sluice_proto::p9::wire::{Payload, Reply, Request};
+use sluice_proto::p9::wire::{Dialect, Payload, Reply, Request};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 
@@ -63,6 +63,7 @@ impl Tree {
         bufs: &[IoSlice<'_>],
         is_append: bool,
     ) -> Result<usize> {
+        let offset = self.place_to_write(file, offset, is_append)?;
         // Whatever is appended has an order.
         let window = if is_append { 1 } else { self.connection.window };
         let mut flights = Flights::new(&self.connection);
@@ -98,6 +99,20 @@ impl Tree {
                 Err(error) if done == 0 || error.is_fatal() => return Err(error),
                 Err(_) => return Ok(done),
             }
+        }
+    }
+
+    /// Where a write goes. Plain 9P2000 has no way to append, so it goes to what is
+    /// the end now.
+    pub(crate) fn place_to_write(
+        &self,
+        file: &OpenFid,
+        offset: u64,
+        is_append: bool,
+    ) -> Result<u64> {
+        match is_append && self.dialect() == Dialect::Plan9 {
+            true => Ok(self.getattr(file.fid)?.size),
+            false => Ok(offset),
         }
     }
 }

@@ -167,20 +167,25 @@ fn a_stream_that_fails_goes_on_where_it_failed() {
 
 #[test]
 fn what_is_appended_keeps_its_order() {
-    let client = client(&ConnectOptions {
-        msize: 4096,
-        ..options()
-    });
-    let flags = OpenFlags::WRITE | OpenFlags::APPEND;
-    let data = pattern(30_000);
-    client.create("f", flags, 0o644).unwrap();
-    let file = client.open("f", flags).unwrap();
-    file.write_all_at(&data[..10], 0).unwrap();
-    file.write_all_at(&data[10..], 0).unwrap();
-    let mut back = Vec::new();
-    let file = client.open("f", OpenFlags::READ).unwrap();
-    file.reader(0).read_to_end(&mut back).unwrap();
-    assert!(back == data, "other data");
+    for dialect in Dialect::ALL {
+        let client = client(&ConnectOptions {
+            msize: 4096,
+            ..only(dialect)
+        });
+        let flags = OpenFlags::WRITE | OpenFlags::APPEND;
+        let data = pattern(30_000);
+        client.create("f", flags, 0o644).unwrap();
+        let file = client.open("f", flags).unwrap();
+        file.write_all_at(&data[..10], 0).unwrap();
+        file.write_all_at(&data[10..10_000], 0).unwrap();
+        let mut writer = file.writer(0);
+        writer.write_all(&data[10_000..]).unwrap();
+        writer.finish().unwrap();
+        let mut back = Vec::new();
+        let file = client.open("f", OpenFlags::READ).unwrap();
+        file.reader(0).read_to_end(&mut back).unwrap();
+        assert!(back == data, "other data in {dialect:?}");
+    }
 }
 
 #[test]

@@ -214,7 +214,11 @@ fn what_only_linux_has() {
 fn what_a_dialect_lacks_is_said() {
     let client = client(&only(Dialect::Plan9));
     make(&client, "f", b"");
+    let changes = SetAttr::default();
+    let (uid, perm) = (Some(5), Some(0o4755));
     for outcome in [
+        client.set_metadata("f", &SetAttr { uid, ..changes }),
+        client.set_metadata("f", &SetAttr { perm, ..changes }),
         client.symlink("x", "y"),
         client.hard_link("f", "g"),
         client.xattr("f", b"user.a").map(drop),
