@@ -44,13 +44,17 @@ impl Tree {
         let walked = walked
             .map_err(Stopped::from)
             .and_then(|answer| self.judge_walk(fid, list, &answer));
-        if let Err(stopped) = walked {
-            self.connection.give_back_fid(newfid);
-            return Err(stopped);
-        }
+        let last = match walked {
+            Ok(last) => last,
+            Err(stopped) => {
+                self.connection.give_back_fid(newfid);
+                return Err(stopped);
+            }
+        };
         match asked.and_then(|answer| self.attr_in(&answer)) {
-            Ok(attr) => Ok((newfid, attr)),
-            Err(_) => {
+            // Or else it was asked for half-way.
+            Ok(attr) if last.is_none_or(|qid| qid.path == attr.ino) => Ok((newfid, attr)),
+            _ => {
                 let found = self.asked(newfid)?;
                 self.note_disorder();
                 Ok(found)

@@ -52,8 +52,17 @@ impl Tree {
             }
         };
         match opened {
-            Ok(answer) => Ok(self.opened(newfid, &answer)?),
-            Err(error) if is_unknown_fid(&error) => {
+            Ok(answer) => {
+                let opened = self.opened(newfid, &answer)?;
+                if last.is_none_or(|qid| qid.path == opened.qid.path) {
+                    return Ok(opened);
+                }
+                // It was opened half-way.
+                self.clunk(newfid);
+                self.note_disorder();
+                self.open_at(fid, list, flags)
+            }
+            Err(error) if is_too_early(&error) => {
                 let opened = self.open_walked(newfid, list.len(), last, flags)?;
                 self.note_disorder();
                 Ok(opened)
@@ -237,11 +246,19 @@ impl Tree {
     }
 }
 
-/// Whether it may be that the fid did not mean anything yet.
-fn is_unknown_fid(error: &Error) -> bool {
+/// Whether it may be that the fid did not mean anything yet, or a directory on the
+/// way.
+fn is_too_early(error: &Error) -> bool {
     matches!(
         error.errno(),
-        Errno::EBADF | Errno::EINVAL | Errno::EIO | Errno::ENOENT | Errno::EPROTO
+        Errno::EBADF
+            | Errno::EINVAL
+            | Errno::EIO
+            | Errno::ENOENT
+            | Errno::EPROTO
+            | Errno::EISDIR
+            | Errno::EACCES
+            | Errno::EPERM
     )
 }
 

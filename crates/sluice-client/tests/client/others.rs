@@ -30,7 +30,7 @@ fn client_of(
 /// Everything is there and a file.
 fn usual(server: &mut Script, header: Header, kind: Type) {
     let (tag, qids) = (header.tag, [Qid::default().to_bytes()]);
-    // Without names, with one.
+    // Without names, or with one.
     let count = usize::from(header.size > 17);
     let qid = Qid::default();
     let attr = Attr {
@@ -155,4 +155,47 @@ fn a_listing_is_not_asked_for_in_small_pieces() {
     });
     let entries = client.read_dir("d").unwrap().take(150);
     assert_eq!(entries.filter(Result::is_ok).count(), 150);
+}
+
+/// A server that runs messages side by side may answer the second one when the
+/// first has come half of the way.
+#[test]
+fn what_is_answered_half_way_is_asked_again() {
+    let half = Qid {
+        kind: QidType::DIR,
+        path: 5,
+        ..Qid::default()
+    };
+    let mut early = true;
+    let (client, asked) = client_of(move |server, header, kind| {
+        if kind != Type::Getattr || !std::mem::take(&mut early) {
+            return false;
+        }
+        let attr = Attr {
+            qid: half,
+            mode: 0o040_755,
+            ..Attr::default()
+        };
+        server.answer(header.tag, &Reply::Getattr { attr });
+        true
+    });
+    assert!(!client.metadata("f").unwrap().mode.is_dir());
+    assert_eq!(times(&asked, Type::Getattr), 2);
+
+    for is_refused in [false, true] {
+        let mut early = true;
+        let (client, asked) = client_of(move |server, header, kind| {
+            if kind != Type::Lopen || !std::mem::take(&mut early) {
+                return false;
+            }
+            let (qid, iounit) = (half, 0);
+            match is_refused {
+                true => server.refuse(header.tag, Errno::EISDIR),
+                false => server.answer(header.tag, &Reply::Lopen { qid, iounit }),
+            }
+            true
+        });
+        client.open("f", OpenFlags::READ).unwrap();
+        assert_eq!(times(&asked, Type::Lopen), 2);
+    }
 }
