@@ -94,13 +94,13 @@ enum What {
     /// Requests over a vhost-user ring: sluice serve and virtiofsd
     Raw,
     /// Messages over sockets: sluice serve --9p, diod and a server that answers from
-    /// memory
+    /// memory; the client library's (cells that begin with "client")
     #[command(name = "9p")]
     P9,
     /// System calls on /dev/fuse mounts: sluice mount and libfuse's examples
     Fuse,
     /// Mounts of 9P servers: system calls on sluice mount over a unix socket beside
-    /// libfuse's passthrough_hp
+    /// libfuse's passthrough_hp; work in guests over TCP beside v9fs
     Mount,
     /// Work in user-mode Linux guests: sluice serve, virtiofsd and a server
     /// that answers from memory
@@ -241,6 +241,7 @@ fn run(cli: &Cli) -> Result<(), BenchError> {
     for (what, protocol) in [
         (What::Guest, Protocol::VirtioFs),
         (What::V9fs, Protocol::P9),
+        (What::Mount, Protocol::Mount),
     ] {
         if cli.wants(&what) {
             let extent = cli.guest_extent();

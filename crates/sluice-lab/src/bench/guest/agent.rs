@@ -16,8 +16,14 @@ use std::path::Path;
 /// When nobody listens any more.
 pub fn obey(mount: &ShareMount, own: &str) -> Result<(), BenchError> {
     let place = Place::new(mount, Path::new(super::MOUNTED_AT), own);
+    let taken_over = place.take_over();
     for order in io::stdin().lock().lines() {
-        let answer = match carry_out(&place, &order?) {
+        let order = order?;
+        let outcome = match &taken_over {
+            Ok(()) => carry_out(&place, &order),
+            Err(error) => Err(BenchError::new(error.to_string())),
+        };
+        let answer = match outcome {
             Ok(answer) => answer,
             Err(error) => format!("failed {}", error.to_string().replace('\n', " / ")),
         };

@@ -209,7 +209,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), BenchError> {
     succeed(Command::new("cp").arg("-a").arg(from).arg(to))
 }
 
-fn succeed(command: &mut Command) -> Result<(), BenchError> {
+pub(super) fn succeed(command: &mut Command) -> Result<(), BenchError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().context(&name)?;
     if output.status.success() {

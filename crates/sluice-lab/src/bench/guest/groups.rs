@@ -28,6 +28,8 @@ pub enum Protocol {
     VirtioFs,
     /// 9P over TCP, by Linux's v9fs.
     P9,
+    /// 9P over TCP, by `sluice mount`.
+    Mount,
 }
 
 impl Protocol {
@@ -36,6 +38,7 @@ impl Protocol {
         match self {
             Protocol::VirtioFs => "guest",
             Protocol::P9 => "v9fs over TCP",
+            Protocol::Mount => "sluice mount over TCP",
         }
     }
 
@@ -43,6 +46,7 @@ impl Protocol {
         match self {
             Protocol::VirtioFs => VIRTIO_FS,
             Protocol::P9 => P9,
+            Protocol::Mount => MOUNT,
         }
     }
 }
@@ -240,3 +244,32 @@ const P9: &[Group] = &[
         has_system: true,
     },
 ];
+
+const fn by_sluice(label: &'static str, role: Role) -> Contender {
+    contender(label, role, Program::SluiceMount("cache=none"))
+}
+
+const MOUNT: &[Group] = &[Group {
+    title: "cache=none",
+    notes: &[
+        "both clients in a guest, of the same sluice serve --9p; sluice mount is a process of \
+         the guest's, to which each request of its kernel goes through /dev/fuse: what a pread \
+         of 4K takes longer is that hop",
+    ],
+    contenders: &[
+        by_sluice("sluice mount", Role::Subject),
+        by_sluice("sluice mount again", Role::Control),
+        on_9p(
+            "v9fs",
+            Role::Peer,
+            P9Program::Sluice(Poll::Off),
+            "cache=none",
+        ),
+    ],
+    memory_mib: P9_MEMORY_MIB,
+    short: cells::UNCACHED,
+    quick: cells::UNCACHED,
+    long: &[],
+    whole: &[],
+    has_system: false,
+}];

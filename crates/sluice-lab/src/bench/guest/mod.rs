@@ -100,7 +100,10 @@ pub fn run(
     let builds = groups.iter().any(|group| extent.builds(group));
     let system = builds.then_some(programs.lab.as_path());
     let fixture = Rc::new(GuestFixture::make(parent, CONTENDERS_MAX, system)?);
-    fs::copy(&programs.bench, fixture.beside("tools/bench")).context("the guest's tools")?;
+    for (program, tool) in [(&programs.bench, "bench"), (&programs.sluice, "sluice")] {
+        let tool = fixture.beside("tools").join(tool);
+        fs::copy(program, tool).context("the guest's tools")?;
+    }
     groups
         .iter()
         .enumerate()

@@ -38,6 +38,8 @@ pub(super) enum Program {
     P9(P9Program, &'static str),
     /// By itself: what is built is copied first.
     Memory,
+    /// `sluice serve` over 9P on TCP, mounted by `sluice mount` with these options.
+    SluiceMount(&'static str),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +134,7 @@ impl Program {
                 served.mount.in_memory = true;
                 Ok(served)
             }
+            Program::SluiceMount(options) => serve_sluice_mount(options, programs, share, log),
         }
     }
 }
@@ -190,6 +193,29 @@ fn serve_9p(
         },
         source: ShareSource::P9 { server, options },
         network: Some(wire.network),
+    })
+}
+
+/// The kernel's own client mounts it first, so that the guest can start; the mount
+/// that takes its place has what `sluice mount` takes by itself.
+fn serve_sluice_mount(
+    options: &str,
+    programs: &Programs,
+    share: &Path,
+    log: &Path,
+) -> Result<Served, BenchError> {
+    let served = serve_9p(P9Program::Sluice(Poll::Off), options, programs, share, log)?;
+    let ShareSource::P9 { server, .. } = &served.source else {
+        return Err(BenchError::new("a 9P server that is something else"));
+    };
+    Ok(Served {
+        mount: ShareMount {
+            source: format!("tcp:{server}"),
+            filesystem: ShareMount::SLUICE.to_owned(),
+            options: options.to_owned(),
+            in_memory: false,
+        },
+        ..served
     })
 }
 

@@ -36,6 +36,15 @@ pub struct ShareMount {
     pub in_memory: bool,
 }
 
+impl ShareMount {
+    /// Of a mount by `sluice mount`.
+    pub(super) const SLUICE: &str = "fuse.sluice";
+
+    fn is_by_sluice(&self) -> bool {
+        self.filesystem == ShareMount::SLUICE
+    }
+}
+
 /// The share as the guest sees it.
 pub(super) struct Place {
     mount: ShareMount,
@@ -257,6 +266,9 @@ impl Place {
     /// So that the guest knows nothing about the share.
     fn remount(&self) -> Result<(), BenchError> {
         unmount(&self.root, UnmountFlags::empty()).context("unmounting the share")?;
+        if self.mount.is_by_sluice() {
+            return self.mount_by_sluice();
+        }
         let ShareMount {
             source,
             filesystem,
@@ -303,6 +315,20 @@ impl Place {
         build.env("SOURCES_AT", fixture::SOURCES_AT);
         build.env("FOLDER", folder).env("TARGET", target);
         timed(build, 1)
+    }
+
+    /// The guest's init has mounted the share with a file system of the kernel's.
+    pub(super) fn take_over(&self) -> Result<(), BenchError> {
+        match self.mount.is_by_sluice() {
+            true => self.remount(),
+            false => Ok(()),
+        }
+    }
+
+    fn mount_by_sluice(&self) -> Result<(), BenchError> {
+        let mut command = Command::new(std::env::current_exe()?.with_file_name("sluice"));
+        command.args(["mount", &self.mount.source]).arg(&self.root);
+        fixture::succeed(command.args(["-o", &self.mount.options]))
     }
 
     fn empty_own(&self) -> Result<(), BenchError> {

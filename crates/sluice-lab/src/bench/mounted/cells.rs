@@ -92,6 +92,17 @@ pub(super) const CELLS: &[Cell<Mount>] = &[
     }),
 ];
 
+/// Payloads by their size.
+pub(super) const ZERO_COPY: &[Cell<Mount>] = &[
+    timed("zero copy: pread 1", read_of::<1>),
+    timed("zero copy: pread 512", read_of::<512>),
+    timed("zero copy: pread 1K", read_of::<1024>),
+    timed("zero copy: pread 4K", read_of::<4096>),
+    timed("zero copy: pread 64K", read_of::<0x1_0000>),
+    timed("zero copy: pread 256K", read_of::<0x4_0000>),
+    timed("zero copy: pread 1M", read_of::<0x10_0000>),
+];
+
 /// What shows how many messages an operation takes, each `count` times.
 pub(super) const COUNTED: &[(&str, Counted)] = &[
     ("stat", |mount, count| {
@@ -195,6 +206,16 @@ fn read_small(file: &OwnedFd, index: u32) -> Result<(), BenchError> {
 
 fn write_small(file: &OwnedFd, index: u32) -> Result<(), BenchError> {
     expect_len(pwrite(file, &[0x5A; SMALL], small_offset(index))?, SMALL)
+}
+
+fn read_of<const LEN: usize>(mount: &mut Mount, meter: &mut Meter) -> Result<(), BenchError> {
+    let file = mount.open(Fixture::DATA, OFlags::RDONLY)?;
+    let mut buffer = vec![0_u8; LEN];
+    let blocks = DATA_LEN / LEN as u64;
+    meter.each(BURST, |index| {
+        let offset = u64::from(index) * 389 % blocks * LEN as u64;
+        expect_len(pread(&file, &mut buffer[..], offset)?, LEN)
+    })
 }
 
 /// Segments on pages of their own, none next to another.

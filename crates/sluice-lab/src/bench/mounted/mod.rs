@@ -3,7 +3,7 @@
 mod cells;
 mod mount;
 
-use super::contest::{self, Entrant, Extent, Placement, Role};
+use super::contest::{self, Cell, Entrant, Extent, Placement, Role};
 use super::error::BenchError;
 use super::fixture::Fixture;
 use super::machine::Processors;
@@ -14,6 +14,7 @@ use mount::{Mount, Program};
 /// Servers with the same caching on all sides.
 struct Group {
     title: &'static str,
+    cells: &'static [Cell<Mount>],
     note: &'static str,
     peers: &'static [(&'static str, Program)],
     sluice: Program,
@@ -24,6 +25,7 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group {
         title: "nothing cached",
+        cells: cells::CELLS,
         note: "no timeouts, direct I/O: sluice cache=never; passthrough_ll cache=never; \
             passthrough_hp --nocache --direct-io",
         sluice: Program::Sluice {
@@ -46,6 +48,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         title: "cached, written through",
+        cells: cells::CELLS,
         note: "cache=always on both sides; what the kernel answers from its cache should be equal",
         sluice: Program::Sluice {
             options: "cache=always",
@@ -59,6 +62,7 @@ const GROUPS: &[Group] = &[
     },
     Group {
         title: "cached, writes collected",
+        cells: cells::CELLS,
         note: "sluice cache=always,writeback; passthrough_ll cache=always,writeback; \
             passthrough_hp (its default)",
         sluice: Program::Sluice {
@@ -76,22 +80,39 @@ const GROUPS: &[Group] = &[
     },
 ];
 
-/// A client of a server beside a server that has no second hop.
-const OVER_P9: &[Group] = &[Group {
-    title: "sluice mount of sluice serve, on a unix socket",
-    note: "sluice cache=never, over 9P to sluice serve; passthrough_hp --nopassthrough \
+/// A client of a server beside a server that has no second hop, and beside itself.
+const OVER_P9: &[Group] = &[
+    Group {
+        title: "sluice mount of sluice serve, on a unix socket",
+        cells: cells::CELLS,
+        note: "sluice cache=never, over 9P to sluice serve; passthrough_hp --nopassthrough \
         --nocache --direct-io, which has one hop where sluice has two; processor time is the \
         mount's, without the server's",
-    sluice: Program::SluiceOverP9 {
-        options: "cache=never",
-    },
-    peers: &[(
-        "passthrough_hp",
-        Program::PassthroughHp {
-            flags: &["--nocache", "--direct-io"],
+        sluice: Program::SluiceOverP9 {
+            options: "cache=never",
         },
-    )],
-}];
+        peers: &[(
+            "passthrough_hp",
+            Program::PassthroughHp {
+                flags: &["--nocache", "--direct-io"],
+            },
+        )],
+    },
+    Group {
+        title: "sluice mount of sluice serve, payloads copied or not",
+        cells: cells::ZERO_COPY,
+        note: "the same with zerocopy=auto and zerocopy=never; direct I/O",
+        sluice: Program::SluiceOverP9 {
+            options: "cache=never",
+        },
+        peers: &[(
+            "zerocopy=never",
+            Program::SluiceOverP9 {
+                options: "cache=never,zerocopy=never",
+            },
+        )],
+    },
+];
 
 /// Measures mounts of a server. See [`run`].
 ///
@@ -131,7 +152,12 @@ fn run_groups(
         let name = format!("{name}-{index}");
         run_group(group, &name, programs, fixture, processors, extent)
     };
-    groups.iter().enumerate().map(run).collect()
+    let is_wanted = |group: &Group| extent.of(group.cells).next().is_some();
+    let groups = groups.iter().enumerate();
+    groups
+        .filter(|(_, group)| is_wanted(group))
+        .map(run)
+        .collect()
 }
 
 fn run_group(
@@ -171,7 +197,7 @@ fn run_group(
             Err(error) => notes.push(format!("{label} is missing: {error}")),
         }
     }
-    let rows = contest::hold(cells::CELLS, &mut entrants, extent, |cell| {
+    let rows = contest::hold(group.cells, &mut entrants, extent, |cell| {
         eprintln!("bench: /dev/fuse, {}: {cell}", group.title);
     });
     if let (Program::SluiceOverP9 { .. }, Some(sluice)) = (group.sluice, entrants.first()) {

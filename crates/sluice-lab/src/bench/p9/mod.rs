@@ -4,6 +4,7 @@
 mod cells;
 mod client;
 mod crowd;
+mod library;
 mod server;
 mod zero_copy;
 
@@ -79,6 +80,7 @@ pub fn run(
     }
     for transport in [Transport::Unix, Transport::Tcp] {
         tables.extend(zero_copy::run(&scene, transport)?);
+        tables.extend(library::run(&scene, transport)?);
     }
     tables.extend(crowd::run(&scene)?);
     Ok(tables)
