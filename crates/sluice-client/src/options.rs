@@ -77,6 +77,9 @@ impl ConnectOptions {
 pub(crate) struct Agreed {
     pub(crate) dialect: Dialect,
     pub(crate) msize: u32,
+    /// An offer before was answered with an error, as only diod does: it runs
+    /// messages side by side, and ends connections when they are about one fid.
+    pub(crate) is_disorderly: bool,
 }
 
 impl Agreed {

@@ -17,12 +17,17 @@ const REPLY_MAX: usize = 1024;
 /// until one is taken. A server may answer with a lesser one.
 pub(crate) fn negotiate(transport: &dyn Transport, options: &ConnectOptions) -> Result<Agreed> {
     let mut answer = Vec::new();
+    let mut is_disorderly = false;
     for (index, offered) in options.dialects.iter().enumerate() {
         exchange(transport, *offered, options, &mut answer)?;
         let lesser = options.dialects.get(index..).unwrap_or_default();
         if let Some(agreed) = judge(&answer, options.msize, lesser)? {
-            return Ok(agreed);
+            return Ok(Agreed {
+                is_disorderly,
+                ..agreed
+            });
         }
+        is_disorderly |= is_error(&answer);
     }
     let said = String::from_utf8_lossy(&answer.split_off(HEADER_LEN.min(answer.len())))
         .escape_debug()
@@ -36,9 +41,9 @@ pub(crate) fn negotiate(transport: &dyn Transport, options: &ConnectOptions) -> 
 fn judge(answer: &[u8], msize_offered: u32, lesser: &[Dialect]) -> Result<Option<Agreed>> {
     // Errors look different in each dialect, and mean "no" in all.
     let Ok(message) = decode_reply(answer, 0, Dialect::Plan9) else {
-        return match answer.get(4) {
-            Some(7 | 107) => Ok(None),
-            _ => Err(Violation::Version.into()),
+        return match is_error(answer) {
+            true => Ok(None),
+            false => Err(Violation::Version.into()),
         };
     };
     let (msize, version) = match message.result {
@@ -59,7 +64,16 @@ fn judge(answer: &[u8], msize_offered: u32, lesser: &[Dialect]) -> Result<Option
     if msize > msize_offered || msize < MSIZE_MIN {
         return Err(Violation::Value("the msize of its Rversion").into());
     }
-    Ok(Some(Agreed { dialect, msize }))
+    Ok(Some(Agreed {
+        dialect,
+        msize,
+        is_disorderly: false,
+    }))
+}
+
+/// Whether it is an Rlerror or an Rerror.
+fn is_error(answer: &[u8]) -> bool {
+    matches!(answer.get(4), Some(7 | 107))
 }
 
 fn exchange(

@@ -67,11 +67,12 @@ impl Tree {
     pub(crate) fn attach(connection: Connection, options: &ConnectOptions) -> Result<Self> {
         let root = attach_user(&connection, options, options.uid, &options.uname)?;
         let is_fused = connection.agreed.dialect == Dialect::Sluice;
+        let is_orderly = !connection.agreed.is_disorderly;
         let mut tree = Tree {
             connection,
             root,
             gid: rustix::process::getegid().as_raw(),
-            is_orderly: AtomicBool::new(true),
+            is_orderly: AtomicBool::new(is_orderly),
             is_fused: AtomicBool::new(is_fused),
         };
         tree.root = tree.dir_within(root, &options.dir)?;
