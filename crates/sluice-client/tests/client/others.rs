@@ -1,9 +1,12 @@
 //! Servers that mean well and have less than 9P2000.L has, or another idea of it.
 
-use crate::server::{Script, options};
+use crate::server::{Script, options, over};
 use sluice_client::{Client, Dialect, Errno, OpenFlags};
 use sluice_proto::p9::wire::*;
+use std::io::{ErrorKind, Read};
+use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
+use std::thread;
 
 /// What a client asked for.
 type Asked = Arc<Mutex<Vec<Type>>>;
@@ -198,4 +201,36 @@ fn what_is_answered_half_way_is_asked_again() {
         client.open("f", OpenFlags::READ).unwrap();
         assert_eq!(times(&asked, Type::Lopen), 2);
     }
+}
+
+/// As diod does, which must not be asked two things about one fid at a time.
+#[test]
+fn a_server_that_answers_an_offer_with_an_error_is_asked_one_by_one() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let server = thread::spawn(move || {
+        let mut server = Script { stream: theirs };
+        let tag = server.next().tag;
+        server.refuse(tag, Errno::EIO);
+        let tag = server.next().tag;
+        let (msize, version) = (8192, Str(Dialect::Linux.version()));
+        server.answer(tag, &Reply::Version { msize, version });
+        let qid = Qid::default();
+        let tag = server.next().tag;
+        server.answer(tag, &Reply::Attach { qid });
+        let walk = server.next();
+        assert_eq!(Type::from_raw(walk.kind), Some(Type::Walk));
+        // Nothing comes before the answer.
+        server.stream.set_nonblocking(true).unwrap();
+        let peeked = server.stream.read(&mut [0; 1]).unwrap_err();
+        assert_eq!(peeked.kind(), ErrorKind::WouldBlock);
+        server.stream.set_nonblocking(false).unwrap();
+        usual(&mut server, walk, Type::Walk);
+        while let Some(header) = server.next_or_end() {
+            usual(&mut server, header, Type::from_raw(header.kind).unwrap());
+        }
+    });
+    let client = over(ours, &options()).unwrap();
+    client.metadata("f").unwrap();
+    drop(client);
+    server.join().unwrap();
 }
