@@ -226,7 +226,11 @@ fn a_server_that_answers_an_offer_with_an_error_is_asked_one_by_one() {
         server.stream.set_nonblocking(false).unwrap();
         usual(&mut server, walk, Type::Walk);
         while let Some(header) = server.next_or_end() {
-            usual(&mut server, header, Type::from_raw(header.kind).unwrap());
+            match Type::from_raw(header.kind).unwrap() {
+                // Nobody waits for the answer, and by now nobody may be there.
+                Type::Clunk => {}
+                kind => usual(&mut server, header, kind),
+            }
         }
     });
     let client = over(ours, &options()).unwrap();
