@@ -71,24 +71,29 @@ impl Source {
         if port.is_some() && trans != Trans::Tcp {
             return Err("mount option 'port' needs trans=tcp".to_owned());
         }
-        let mut address = match trans {
-            Trans::Tcp => OsString::from("tcp:"),
-            Trans::Unix => OsString::from("unix:"),
-            Trans::Fd(Some(fd)) => OsString::from(format!("fd:{fd}")),
+        let mut address = OsString::from(match trans {
+            Trans::Tcp => "tcp:",
+            Trans::Unix => "unix:",
+            Trans::Fd(Some(_)) => "fd:",
             Trans::Fd(None) => return Err("mount option 'trans=fd' needs rfdno=".to_owned()),
-        };
+        });
         // An address that says the same already.
         let is_whole = word.as_bytes().starts_with(address.as_bytes());
         match trans {
-            Trans::Fd(_) => {}
             _ if is_whole => address = word.to_owned(),
             Trans::Tcp => {
                 address.push(word);
                 address.push(format!(":{}", port.unwrap_or(PORT)));
             }
             Trans::Unix => address.push(word),
+            Trans::Fd(fd) => address.push(fd.unwrap_or_default().to_string()),
         }
         let place = Location::parse(&address)?;
+        if let Trans::Fd(Some(fd)) = trans
+            && place.export.address != Address::Fd(fd)
+        {
+            return Err(format!("'{}' is not rfdno={fd}", word.display()));
+        }
         if !is_whole && !place.path.as_os_str().is_empty() {
             let word = word.display();
             return Err(format!(
@@ -209,6 +214,7 @@ mod tests {
             ("tcp:host:5", "trans=tcp", "tcp:host:5"),
             ("/run/s", "trans=unix", "unix:/run/s"),
             ("none", "trans=fd,rfdno=4,wfdno=4", "fd:4"),
+            ("fd:4#code", "trans=fd,rfdno=4,wfdno=4", "fd:4#code"),
         ] {
             let Ok(Source::Server { name, place }) = parse(word, options) else {
                 panic!("{word} {options}");
@@ -228,6 +234,7 @@ mod tests {
             ("/srv", "port=5", "needs trans=tcp"),
             ("s", "trans=unix,port=5", "needs trans=tcp"),
             ("x", "trans=fd", "needs rfdno="),
+            ("fd:35", "trans=fd,rfdno=3,wfdno=3", "is not rfdno=3"),
             ("/run/s:x", "trans=unix", "has a colon in it"),
             ("unix:s", "preserve_noatime", "is for directories"),
             ("vsock:564", "", "vsock:CID:PORT"),

@@ -33,9 +33,8 @@ pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
     }
     if last.kind() == io::ErrorKind::ConnectionRefused {
         // Of the mount that one asks about, and maybe of others. It is no matter if
-        // that is not allowed.
-        let folders = places.iter().filter_map(|place| place.parent());
-        folders.for_each(|folder| drop(place::sweep(folder)));
+        // that fails.
+        let _ = place::sweep();
     }
     let failure = Failure::from_io("ask about the mount on", target, &last);
     Err(match last.kind() {

@@ -17,7 +17,7 @@ pub(super) fn bind(device: &str) -> io::Result<Listener> {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
         _ => {}
     }
-    let _alone = sweep(&folder)?;
+    let _alone = sweep_folder(&folder)?;
     let path = folder.join(file_name(device));
     let listener = match Listener::on(&path) {
         // The number is this mount's: whoever had it before is gone.
@@ -31,17 +31,27 @@ pub(super) fn bind(device: &str) -> io::Result<Listener> {
     Ok(listener)
 }
 
-/// Removes sockets that were left behind by mounts whose process was killed. Until
-/// the file that this returns is closed, no other mount binds one: nobody listens
-/// yet on a socket that was just bound.
-pub(super) fn sweep(folder: &Path) -> io::Result<File> {
+/// Removes sockets that were left behind by mounts of this user whose process was
+/// killed. What others' folders are and hold is theirs to say: root must not follow.
+pub(super) fn sweep() -> io::Result<()> {
+    let folder = own_folder().ok_or(io::ErrorKind::NotFound)?;
+    sweep_folder(&folder).map(drop)
+}
+
+/// Until the file that this returns is closed, no other mount binds a socket: nobody
+/// listens yet on one that was just bound.
+fn sweep_folder(folder: &Path) -> io::Result<File> {
     let lock = File::open(folder)?;
     rustix::fs::flock(&lock, FlockOperation::LockExclusive)?;
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let is_socket = entry.file_type()?.is_socket();
         if is_socket && is_left_behind(&entry.path()).unwrap_or(false) {
-            fs::remove_file(entry.path())?;
+            match fs::remove_file(entry.path()) {
+                // Its mount was just about to do that.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
         }
     }
     Ok(lock)
