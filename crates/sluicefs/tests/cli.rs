@@ -186,7 +186,10 @@ fn a_bad_command_line_is_one_line_and_status_2() {
             "'--export <DIR>'",
         ),
         (&["mount", "srv", "/mnt"], "'srv' is no address"),
-        (&["mount", "unix:s:/sub", "/mnt"], "leave the path out"),
+        (
+            &["mount", "s:/sub", "/mnt", "-o", "trans=unix"],
+            "write the whole address",
+        ),
         (
             &["mount", "/srv", "/mnt", "-o", "soft"],
             "'soft' is about servers",
