@@ -60,8 +60,9 @@ impl Doors {
         let Some(door) = self.get(index) else {
             return false;
         };
-        door.shut(why);
+        // First: who finds it shut has it watched again, which must come after this.
         change(index, door, EventFlags::empty(), watch);
+        door.shut(why);
         *self.lock_since() = Some(Instant::now());
         !self.is_short.swap(true, Ordering::SeqCst)
     }
