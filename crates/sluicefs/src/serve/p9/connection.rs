@@ -179,9 +179,12 @@ impl Connection {
     }
 
     /// Since when its peer has taken none of the replies that wait for it, or sent no
-    /// more of a message for which there is memory.
+    /// more of a message for which there is memory and which somebody would receive.
     pub(super) fn stuck_since(&self) -> Option<Instant> {
-        let since = [self.output.blocked_since(), self.lock_input().stuck_since()];
+        // Otherwise more may have come that was not looked at.
+        let is_idle = self.turn.is_idle();
+        let received = self.lock_input().stuck_since().filter(|_| is_idle);
+        let since = [self.output.blocked_since(), received];
         since.into_iter().flatten().min()
     }
 
@@ -349,5 +352,63 @@ impl Drop for Running<'_> {
         if connection.turn.is_stalled() {
             connection.poke();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_lab::model::ModelService;
+    use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions};
+    use sluice_proto::p9::wire::{Dialect, Payload, Request, encode_request};
+    use sluice_vfs::{AccessChecks, Peer, SessionLimits};
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn config(link: Arc<dyn Link>) -> ServerConfig {
+        ServerConfig {
+            peer: Peer {
+                label: String::new(),
+                checks: AccessChecks::Service,
+            },
+            limits: SessionLimits::default(),
+            bounds: Bounds::default(),
+            common: Arc::default(),
+            options: ServeOptions::default(),
+            users: Arc::new(NumericUsers),
+            link,
+        }
+    }
+
+    #[test]
+    fn who_stops_within_a_message_is_stuck_only_while_somebody_would_receive_the_rest() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        rustix::io::ioctl_fionbio(&near, true).unwrap();
+        let (service, named) = (Arc::new(ModelService::default()), (1, String::new()));
+        let connection = Connection::new(named, 1, near.into(), &Weak::new(), service, config);
+        let data = Payload { len: 1 << 20 };
+        let (fid, offset) = (1, 0);
+        let mut message = vec![0; 100_000];
+        let request = Request::Write { fid, offset, data };
+        encode_request(1, &request, Dialect::Linux, &mut message).unwrap();
+        far.write_all(&message).unwrap();
+        let received = connection.lock_input().next(
+            connection.socket().as_fd(),
+            &mut Vec::new(),
+            |_| Ok(()),
+            || true,
+            true,
+        );
+        assert!(matches!(received, Ok(Received::Nothing)));
+        assert!(connection.stuck_since().is_some());
+        // Held up by requests that run, it would not see the rest.
+        assert!(connection.turn.poke());
+        assert!(!connection.turn.stall());
+        assert!(connection.stuck_since().is_none());
+        // Nor before it has looked.
+        assert!(connection.turn.poke());
+        assert!(connection.stuck_since().is_none());
+        assert!(!connection.turn.rest());
+        assert!(connection.stuck_since().is_some());
     }
 }

@@ -102,6 +102,11 @@ impl Turn {
         self.state() == State::Stalled
     }
 
+    /// Whether it waits for the socket or the session.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state() == State::Idle
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         self.state() == State::Closed
     }
