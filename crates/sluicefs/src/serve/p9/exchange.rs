@@ -189,8 +189,18 @@ impl Sink {
         match self.piped.as_mut()?.fill(fd, offset, len) {
             Ok(count) => Some(Ok(count)),
             // Full, or a file system that has none to give.
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INVAL) => None,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INVAL) => {
+                self.leave_empty_pipe();
+                None
+            }
             Err(error) => Some(Err(error.into())),
+        }
+    }
+
+    /// What was to come through the pipe is not counted for it besides the buffer.
+    fn leave_empty_pipe(&mut self) {
+        if let Some(piped) = self.piped.take_if(|piped| piped.len() == 0) {
+            self.reserved = piped.take_held();
         }
     }
 
@@ -237,5 +247,34 @@ impl ReadSink for Sink {
         copied::count(bytes.len());
         self.len += bytes.len();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn what_cannot_go_through_a_pipe_is_counted_once() {
+        let mut sink = Sink {
+            piped: None,
+            buffer: None,
+            len: 0,
+            reserved: Some(Held::new(2 * SMALL)),
+            limit: 2 * SMALL,
+            splice_from: 1,
+        };
+        // The kernel has no splice(2) for it.
+        let file = File::open("/proc/self/auxv").unwrap();
+        let mut pipe = Piped::new(Held::new(0)).unwrap();
+        assert_eq!(
+            pipe.fill(file.as_fd(), 0, 16),
+            Err(rustix::io::Errno::INVAL)
+        );
+        let count = sink.read_from(file.as_fd(), 0, 2 * SMALL).unwrap();
+        assert!(count > 0 && count == sink.len);
+        assert!(sink.piped.is_none() && sink.reserved.is_none());
     }
 }

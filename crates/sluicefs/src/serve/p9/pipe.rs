@@ -43,7 +43,7 @@ pub(super) struct Piped {
     len: usize,
     /// There are more than those in it.
     has_rest: bool,
-    _held: Held,
+    held: Option<Held>,
 }
 
 impl Piped {
@@ -53,13 +53,18 @@ impl Piped {
             pipe: Some(Pipe::new()?),
             len: 0,
             has_rest: false,
-            _held: held,
+            held: Some(held),
         })
     }
 
     /// Bytes in it.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// What counts for it, which is somebody else's now.
+    pub(super) fn take_held(mut self) -> Option<Held> {
+        self.held.take()
     }
 
     /// Leaves out all but the first `len` of them.
