@@ -22,11 +22,17 @@ pub struct CommonBounds {
 impl Default for CommonBounds {
     /// Enough for eight connections that hold all they may.
     fn default() -> Self {
-        CommonBounds::new(1 << 19, 32 << 20)
+        CommonBounds::new(CommonBounds::FIDS, CommonBounds::XATTR_BYTES)
     }
 }
 
 impl CommonBounds {
+    /// Fids, unless something else is asked for.
+    pub const FIDS: usize = 1 << 19;
+
+    /// Bytes in values of extended attributes, unless something else is asked for.
+    pub const XATTR_BYTES: usize = 32 << 20;
+
     /// So many fids, and so many bytes in values of extended attributes; beyond them
     /// it is the same errors as beyond a connection's own [`Bounds`](super::Bounds).
     pub fn new(fids: usize, xattr_bytes: usize) -> Self {

@@ -27,8 +27,8 @@ impl Default for HubLimits {
         HubLimits {
             connections: 4096,
             held_bytes: 256 << 20,
-            fids: 1 << 19,
-            xattr_bytes: 32 << 20,
+            fids: CommonBounds::FIDS,
+            xattr_bytes: CommonBounds::XATTR_BYTES,
             stuck: Duration::from_secs(10),
         }
     }
