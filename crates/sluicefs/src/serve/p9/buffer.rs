@@ -19,11 +19,13 @@ static POOL: Pool = Pool([const { Mutex::new(Vec::new()) }; KEPT.len()]);
 struct Pool([Mutex<Vec<Vec<u8>>>; KEPT.len()]);
 
 /// Bytes of payloads that are in use, in buffers that are not small and in pipes.
+/// Whoever waits for some to come back says so before it looks here once more: either it
+/// sees that some has, or who gave it back sees that somebody waits.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
 /// How many bytes payloads on 9P sockets take in this process now.
 pub fn held_bytes() -> usize {
-    HELD.load(Ordering::Relaxed)
+    HELD.load(Ordering::SeqCst)
 }
 
 /// Room that a payload takes, until dropped.
@@ -33,22 +35,22 @@ pub(super) struct Held(usize);
 impl Held {
     /// So many bytes.
     pub(super) fn new(bytes: usize) -> Self {
-        HELD.fetch_add(bytes, Ordering::Relaxed);
+        HELD.fetch_add(bytes, Ordering::SeqCst);
         Held(bytes)
     }
 
     /// So many bytes, unless `most` or more are in use already.
     pub(super) fn below(most: usize, bytes: usize) -> Option<Self> {
         let add = |held: usize| (held < most).then_some(held.saturating_add(bytes));
-        let added = HELD.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let added = HELD.fetch_update(Ordering::SeqCst, Ordering::SeqCst, add);
         added.is_ok().then(|| Held(bytes))
     }
 
     /// The same, for so many bytes instead.
     fn resized(mut self, bytes: usize) -> Self {
         match bytes.checked_sub(self.0) {
-            Some(more) => HELD.fetch_add(more, Ordering::Relaxed),
-            None => HELD.fetch_sub(self.0 - bytes, Ordering::Relaxed),
+            Some(more) => HELD.fetch_add(more, Ordering::SeqCst),
+            None => HELD.fetch_sub(self.0 - bytes, Ordering::SeqCst),
         };
         self.0 = bytes;
         self
@@ -57,7 +59,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        HELD.fetch_sub(self.0, Ordering::Relaxed);
+        HELD.fetch_sub(self.0, Ordering::SeqCst);
     }
 }
 
