@@ -327,7 +327,7 @@ impl FidTable {
     /// Makes sure that a fid is free to be given a meaning: `EBADF` if it is in
     /// use (fids are the client's to choose), `ENFILE` if there are too many.
     pub(super) fn require_free(&self, fid: u32) -> Result<()> {
-        let mut fids = self.lock();
+        let fids = self.lock();
         match fids.meanings.contains_key(&fid) || fid == crate::p9::wire::NOFID {
             true => Err(Errno::EBADF),
             false if !fids.quota.has_room() => Err(Errno::ENFILE),

@@ -63,6 +63,10 @@ impl Pool {
     }
 
     fn take(&self, count: usize) -> bool {
+        // Most take only of what is assured to them: all threads share this.
+        if count == 0 {
+            return true;
+        }
         let take = |left: usize| left.checked_sub(count);
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take)
@@ -70,7 +74,13 @@ impl Pool {
     }
 
     fn give_back(&self, count: usize) {
-        self.0.fetch_add(count, Ordering::Relaxed);
+        if count > 0 {
+            self.0.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -93,12 +103,8 @@ impl Quota {
     }
 
     /// Whether there is another one, which may be somebody else's a moment later.
-    pub(super) fn has_room(&mut self) -> bool {
-        let has_room = self.take(1);
-        if has_room {
-            self.give_back(1);
-        }
-        has_room
+    pub(super) fn has_room(&self) -> bool {
+        self.used < self.max && (self.used < self.assured || !self.pool.is_empty())
     }
 
     /// Takes some, unless there are too few.
