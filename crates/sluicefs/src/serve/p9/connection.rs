@@ -42,6 +42,8 @@ pub(super) struct Connection {
     running: AtomicUsize,
     /// The peer will send nothing more.
     is_ending: AtomicBool,
+    /// Its next turn ends it.
+    is_doomed: AtomicBool,
 }
 
 /// What a turn brings.
@@ -107,6 +109,7 @@ impl Connection {
                 output: Output::default(),
                 running: AtomicUsize::new(0),
                 is_ending: AtomicBool::new(false),
+                is_doomed: AtomicBool::new(false),
             }
         })
     }
@@ -122,7 +125,7 @@ impl Connection {
             self.is_ending.store(true, Ordering::SeqCst);
         }
         if events.intersects(gone) && self.output.is_blocked() {
-            return self.close(); // nobody will take the replies
+            return self.doom(); // nobody will take the replies
         }
         if events.contains(EventFlags::OUT) {
             let outcome = self.output.resume(self.socket.as_fd());
@@ -181,6 +184,9 @@ impl Connection {
     /// Since when its peer has taken none of the replies that wait for it, or sent no
     /// more of a message for which there is memory and which somebody would receive.
     pub(super) fn stuck_since(&self) -> Option<Instant> {
+        if self.is_doomed.load(Ordering::SeqCst) {
+            return None;
+        }
         // Otherwise more may have come that was not looked at.
         let is_idle = self.turn.is_idle();
         let received = self.lock_input().stuck_since().filter(|_| is_idle);
@@ -194,12 +200,21 @@ impl Connection {
     }
 
     /// Ends it for the sake of others.
-    pub(super) fn evict(&self) {
+    pub(super) fn evict(self: &Arc<Self>) {
         let peer = &self.label;
         tracing::error!(
             "{peer}: closed: it reads no replies, or stopped within a message, and memory is short"
         );
-        self.close();
+        self.doom();
+    }
+
+    /// Gives its messages' memory back, and has its next turn end it: for who must not
+    /// wait, as the end of a session may for files that are slow to close.
+    fn doom(self: &Arc<Self>) {
+        self.is_doomed.store(true, Ordering::SeqCst);
+        self.output.close();
+        self.lock_input().end();
+        self.poke();
     }
 
     /// Ends it, from any thread. Requests that run finish on their own.
@@ -214,12 +229,14 @@ impl Connection {
         // The peer need not wait for requests that still run.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
         self.server.close();
-        let input = std::mem::take(&mut *self.lock_input());
-        drop(input);
+        self.lock_input().end();
         tracing::info!(peer = self.label, "disconnected");
     }
 
     fn step(self: &Arc<Self>, prefix: &mut Vec<u8>) -> Step {
+        if self.is_doomed.load(Ordering::SeqCst) {
+            return Step::End;
+        }
         if self.is_held_up() {
             return Step::HeldUp;
         }
@@ -332,7 +349,7 @@ impl Connection {
             }
             Err(error) => {
                 tracing::debug!(peer = self.label, %error, "cannot send");
-                self.close();
+                self.doom();
             }
         }
     }
@@ -360,7 +377,7 @@ mod tests {
     use super::*;
     use sluice_lab::model::ModelService;
     use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions};
-    use sluice_proto::p9::wire::{Dialect, Payload, Request, encode_request};
+    use sluice_proto::p9::wire::{self, Dialect, Request, encode_request};
     use sluice_vfs::{AccessChecks, Peer, SessionLimits};
     use std::io::Write;
     use std::os::unix::net::UnixStream;
@@ -380,13 +397,32 @@ mod tests {
         }
     }
 
-    #[test]
-    fn who_stops_within_a_message_is_stuck_only_while_somebody_would_receive_the_rest() {
-        let (near, mut far) = UnixStream::pair().unwrap();
+    fn connection() -> (Arc<Connection>, UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
         rustix::io::ioctl_fionbio(&near, true).unwrap();
         let (service, named) = (Arc::new(ModelService::default()), (1, String::new()));
         let connection = Connection::new(named, 1, near.into(), &Weak::new(), service, config);
-        let data = Payload { len: 1 << 20 };
+        (connection, far)
+    }
+
+    #[test]
+    fn who_notices_that_a_peer_is_gone_does_not_wait_for_the_end_of_its_session() {
+        let (connection, far) = connection();
+        while !connection.output.is_blocked() {
+            connection.send(&[0; 10_000], Payload::default());
+        }
+        drop(far);
+        connection.notice(EventFlags::HUP);
+        assert!(!connection.turn.is_closed());
+        assert!(connection.stuck_since().is_none());
+        connection.take_turn(&mut Vec::new());
+        assert!(connection.turn.is_closed());
+    }
+
+    #[test]
+    fn who_stops_within_a_message_is_stuck_only_while_somebody_would_receive_the_rest() {
+        let (connection, mut far) = connection();
+        let data = wire::Payload { len: 1 << 20 };
         let (fid, offset) = (1, 0);
         let mut message = vec![0; 100_000];
         let request = Request::Write { fid, offset, data };

@@ -25,6 +25,8 @@ pub(super) struct Input {
     payload: Option<Incoming>,
     /// The socket had no more when it was last asked.
     is_drained: bool,
+    /// Nothing is taken any more.
+    is_over: bool,
 }
 
 /// A payload that comes in.
@@ -79,6 +81,9 @@ impl Input {
     ) -> Result<Received, Failed> {
         self.is_drained = false;
         prefix.clear();
+        if self.is_over {
+            return Err(Failed::Gone);
+        }
         prefix.append(&mut self.begun);
         let outcome = self.collect(socket, prefix, check, has_memory, trusts_short);
         match outcome {
@@ -87,6 +92,14 @@ impl Input {
             _ => self.begun = prefix.as_slice().to_vec(),
         }
         outcome
+    }
+
+    /// Drops what has come, and takes nothing more.
+    pub(super) fn end(&mut self) {
+        *self = Input {
+            is_over: true,
+            ..Input::default()
+        };
     }
 
     /// Whether nothing is there until the socket says so.
