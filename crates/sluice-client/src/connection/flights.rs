@@ -67,11 +67,33 @@ impl<'c, 'b> Flights<'c, 'b> {
     ) -> Result<[u16; N]> {
         let connection = self.connection;
         let tags = connection.submit(requests.map(|it| (it, Want::Message)), &[], self)?;
-        for tag in tags {
-            let slices = Vec::new();
-            self.list.push(Flight { tag, slices });
+        self.note_all(tags);
+        Ok(tags)
+    }
+
+    /// The same, unless there are no tags for them: whoever has some then waits for
+    /// an answer first, so that not all tags are held by those that wait for more.
+    pub(crate) fn send_all_if_room<const N: usize>(
+        &mut self,
+        requests: [&Request<'_>; N],
+    ) -> Result<Option<[u16; N]>> {
+        let connection = self.connection;
+        let has_none = self.list.is_empty();
+        let is_due = |state: &State| has_none || state.requests.has_room(N);
+        let requests = requests.map(|it| (it, Want::Message));
+        let tags = connection.submit_if(requests, &[], self, is_due)?;
+        if let Some(tags) = tags {
+            self.note_all(tags);
         }
         Ok(tags)
+    }
+
+    fn note_all<const N: usize>(&mut self, tags: [u16; N]) {
+        let flight = |tag| Flight {
+            tag,
+            slices: Vec::new(),
+        };
+        self.list.extend(tags.map(flight));
     }
 
     /// Leaves the requests under way to somebody who takes them over.
@@ -108,7 +130,12 @@ impl<'c, 'b> Flights<'c, 'b> {
 
     fn wait_until(&mut self, tag: u16, deadline: Option<Instant>) -> Result<Answer> {
         let connection = self.connection;
-        let take = |state: &mut State| state.requests.take(tag);
+        let take = |state: &mut State| {
+            let answer = state.requests.take(tag)?;
+            // Its tag is free.
+            state.wake_sender();
+            Some(answer)
+        };
         let answer = match connection.wait_for(&mut self.list, Need::Reply, || deadline, take) {
             Err(Error::TimedOut(_)) => self.take_back(tag),
             other => other,
@@ -128,6 +155,7 @@ impl<'c, 'b> Flights<'c, 'b> {
         let settled = |state: &mut State| match state.requests.take(oldtag) {
             Some(answer) => {
                 state.requests.abandon(tag);
+                state.wake_sender();
                 Some(Some(answer))
             }
             None => state.requests.take(tag).map(|_| {

@@ -30,7 +30,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
-/// Most requests that are under way on a connection; more wait.
+/// Most requests that are under way on a connection; more wait. Whoever has many
+/// does not wait for tags while it has any (`send_all_if_room`): all of them may
+/// belong to others that do the same.
 const REQUESTS_MAX: u16 = 512;
 
 /// A connection after Tversion.
@@ -295,8 +297,11 @@ impl State {
         }
     }
 
-    /// Somebody may be able to send.
+    /// Somebody may be able to send; while another one sends, that one says so.
     fn wake_sender(&self) {
+        if self.is_sending {
+            return;
+        }
         let mut parked = self.parked.iter();
         if let Some(parked) = parked.find(|parked| parked.need == Need::Send) {
             parked.thread.unpark();

@@ -41,11 +41,14 @@ impl Connection {
         let kinds = requests.each_ref().map(|(request, _)| *request);
         let mut wants = Some(requests.map(|(request, want)| (request.kind(), want)));
         let begin = |state: &mut State| {
-            if state.is_sending || !state.requests.has_room(N) {
+            if state.is_sending {
                 return None;
             }
             if !is_due(state) {
                 return Some(None);
+            }
+            if !state.requests.has_room(N) {
+                return None;
             }
             let wants = wants.take()?;
             state.is_sending = true;

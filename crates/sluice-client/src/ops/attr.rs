@@ -11,9 +11,13 @@ use sluice_proto::p9::wire::{
     Counted, Dialect, GetattrMask, NOFID, QidType, Reply, Request, Stat, Trailing,
 };
 use sluice_vfs::{Attr, Errno, SetAttr, StatFs, WALK_MAX};
+use std::collections::VecDeque;
 
 /// What is asked for, always: it is one call for the server.
 const MASK: GetattrMask = GetattrMask::BASIC.union(GetattrMask::BTIME);
+
+/// A name, the fid that it gets, and the tags of both messages.
+type WalkAndGetattr<'a> = (&'a [u8], u32, [u16; 2]);
 
 impl Tree {
     /// Attributes of a fid's file.
@@ -47,7 +51,7 @@ impl Tree {
         let last = match walked {
             Ok(last) => last,
             Err(stopped) => {
-                self.connection.give_back_fid(newfid);
+                self.connection.give_back_unmade_fid(newfid, &stopped.error);
                 return Err(stopped);
             }
         };
@@ -77,7 +81,7 @@ impl Tree {
     }
 
     /// Attributes of what each of the names in a directory leads to, asked for at
-    /// once where the server has a message for it.
+    /// once, unless the server has no order.
     pub(crate) fn stat_many(
         &self,
         dir: u32,
@@ -100,10 +104,11 @@ impl Tree {
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
         let mut flights = Flights::new(&self.connection);
-        let mut asked = Vec::with_capacity(list.len());
+        let mut told = Vec::with_capacity(list.len());
+        let mut asked = VecDeque::with_capacity(list.len());
         for name in list {
             let Some(name) = name else {
-                asked.push(None);
+                asked.push_back(None);
                 continue;
             };
             let mut room = [0; NAMES_ROOM];
@@ -115,37 +120,55 @@ impl Tree {
                 names,
             };
             let getattr = self.getattr_request(newfid);
-            asked.push(Some((*name, newfid, flights.send_all([&walk, &getattr])?)));
-        }
-        let mut told = Vec::with_capacity(list.len());
-        for one in asked {
-            let Some((name, newfid, [walk, getattr])) = one else {
-                told.push(None);
-                continue;
+            let tags = loop {
+                if let Some(tags) = flights.send_all_if_room([&walk, &getattr])? {
+                    break tags;
+                }
+                match asked.pop_front() {
+                    Some(first) => told.push(self.answer_in_order(dir, first, &mut flights)?),
+                    None => break flights.send_all([&walk, &getattr])?,
+                }
             };
-            let (walked, attr) = (flights.wait(walk), flights.wait(getattr));
-            for outcome in [&walked, &attr] {
-                if let Err(error) = outcome
-                    && error.is_fatal()
-                {
-                    return Err(error.clone());
-                }
-            }
-            let walked = walked
-                .map_err(Stopped::from)
-                .and_then(|answer| self.judge_walk(dir, &[name], &answer));
-            told.push(Some(match walked {
-                Err(stopped) => {
-                    self.connection.give_back_unmade_fid(newfid, &stopped.error);
-                    Err(stopped.error)
-                }
-                Ok(_) => {
-                    let attr = attr.and_then(|answer| self.attr_in(&answer));
-                    self.told_in_order(newfid, attr)
-                }
-            }));
+            asked.push_back(Some((*name, newfid, tags)));
+        }
+        for next in asked {
+            told.push(self.answer_in_order(dir, next, &mut flights)?);
         }
         Ok(told)
+    }
+
+    /// What the two come to, if they were sent.
+    fn answer_in_order(
+        &self,
+        dir: u32,
+        asked: Option<WalkAndGetattr<'_>>,
+        flights: &mut Flights<'_, '_>,
+    ) -> Result<Option<Result<Attr>>> {
+        let Some((name, newfid, [walk, getattr])) = asked else {
+            return Ok(None);
+        };
+        let (walked, attr) = (flights.wait(walk), flights.wait(getattr));
+        for outcome in [&walked, &attr] {
+            if let Err(error) = outcome
+                && error.is_fatal()
+            {
+                return Err(error.clone());
+            }
+        }
+        let walked = walked
+            .map_err(Stopped::from)
+            .and_then(|answer| self.judge_walk(dir, &[name], &answer));
+        Ok(Some(match walked {
+            Err(stopped) => {
+                let error = stopped.error;
+                self.connection.give_back_unmade_fid(newfid, &error);
+                Err(error)
+            }
+            Ok(_) => {
+                let attr = attr.and_then(|answer| self.attr_in(&answer));
+                self.told_in_order(newfid, attr)
+            }
+        }))
     }
 
     /// What was asked right behind a walk; once more if that was too early.
@@ -165,31 +188,32 @@ impl Tree {
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
         let mut flights = Flights::new(&self.connection);
-        let mut tags = Vec::with_capacity(list.len());
+        let mut told = Vec::with_capacity(list.len());
+        let mut asked = VecDeque::with_capacity(list.len());
         for name in list {
+            let Some(name) = name else {
+                asked.push_back(None);
+                continue;
+            };
             let mut room = [0; NAMES_ROOM];
-            let tag = match name {
-                None => None,
-                Some(name) => {
-                    let request = Request::StatAt {
-                        fid: dir,
-                        newfid: NOFID,
-                        names: names(&[name], &mut room)?,
-                    };
-                    Some(flights.send(&request, Vec::new(), &[])?)
+            let request = Request::StatAt {
+                fid: dir,
+                newfid: NOFID,
+                names: names(&[name], &mut room)?,
+            };
+            let [tag] = loop {
+                if let Some(tags) = flights.send_all_if_room([&request])? {
+                    break tags;
+                }
+                match asked.pop_front() {
+                    Some(first) => told.push(answer_fused(first, &mut flights)?),
+                    None => break flights.send_all([&request])?,
                 }
             };
-            tags.push(tag);
+            asked.push_back(Some(tag));
         }
-        let mut told = Vec::with_capacity(list.len());
-        for tag in tags {
-            let answer = tag.map(|tag| flights.wait(tag));
-            if let Some(Err(error)) = &answer
-                && error.is_fatal()
-            {
-                return Err(error.clone());
-            }
-            told.push(answer.map(|answer| attr_at(&answer?)));
+        for next in asked {
+            told.push(answer_fused(next, &mut flights)?);
         }
         Ok(told)
     }
@@ -297,5 +321,13 @@ impl Tree {
             },
         };
         self.connection.call(&request).map(drop)
+    }
+}
+
+/// What it comes to, if it was sent.
+fn answer_fused(asked: Option<u16>, flights: &mut Flights<'_, '_>) -> Result<Option<Result<Attr>>> {
+    match asked.map(|tag| flights.wait(tag)) {
+        Some(Err(error)) if error.is_fatal() => Err(error),
+        answer => Ok(answer.map(|answer| attr_at(&answer?))),
     }
 }
