@@ -71,7 +71,7 @@ impl Link {
     /// # Errors
     /// `EIO` when the server has been away for too long, `EINTR` and `ETIMEDOUT`
     /// as the context says; what the server says if it is there and refuses, and
-    /// `ESTALE` if another export has the place of the one that is known.
+    /// `ESTALE` if another export has the place of the one that is known, or none.
     pub(super) fn tree(
         &self,
         ctx: &Ctx<'_>,
@@ -120,10 +120,14 @@ impl Link {
     }
 
     fn attempt(&self, restore: &impl Fn(&Arc<Tree>) -> Result<()>) -> Result<Arc<Tree>> {
-        let tree = Arc::new(Tree::connect(
-            &|| self.connect.connect(),
-            &self.options.connect,
-        )?);
+        let made = Tree::connect(&|| self.connect.connect(), &self.options.connect);
+        let tree = Arc::new(made.map_err(|error| match error {
+            // The root is gone, which is not to say that each file is missing.
+            Error::Refused(errno) | Error::Told { errno, .. } if is_missing(errno) => {
+                Errno::ESTALE.into()
+            }
+            other => other,
+        })?);
         restore(&tree)?;
         Ok(tree)
     }
@@ -214,6 +218,11 @@ fn check_caller(ctx: &Ctx<'_>, now: Instant) -> Result<()> {
         Some(deadline) if now >= deadline => Err(Errno::ETIMEDOUT.into()),
         _ => Ok(()),
     }
+}
+
+/// Whether a way leads nowhere.
+fn is_missing(errno: Errno) -> bool {
+    matches!(errno, Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP)
 }
 
 /// Whether another connection may do better.

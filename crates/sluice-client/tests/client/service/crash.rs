@@ -270,3 +270,31 @@ fn whoever_waits_for_a_server_can_give_up() {
         assert_eq!(waiting.join().unwrap(), Err(Errno::EINTR));
     });
 }
+
+/// Not as if each of its files were missing, which a kernel believes.
+#[test]
+fn a_root_that_is_gone_when_the_server_is_back_is_stale() {
+    let cuts = Cuts::new(None);
+    let other = At::over(&cuts);
+    let make = || {
+        let new = NewNode::with_perm(0o755);
+        other.session.mkdir(&ctx(), ROOT, word("d"), &new).unwrap();
+    };
+    make();
+    for dialect in [Dialect::Sluice, Dialect::Plan9] {
+        let within = ConnectOptions {
+            dir: "d".into(),
+            dialects: vec![dialect],
+            ..options()
+        };
+        let at = At::with(&cuts, hard(within));
+        let lookup = || at.session.lookup(&ctx(), ROOT, word("f")).map(drop);
+        lookup().unwrap();
+        other.session.rmdir(&ctx(), ROOT, word("d")).unwrap();
+        reopen(&cuts);
+        assert_eq!(lookup(), Err(Errno::ESTALE), "{dialect:?}");
+        // Another directory in its place is not taken for it.
+        make();
+        assert_eq!(lookup(), Err(Errno::ESTALE), "{dialect:?}");
+    }
+}
