@@ -164,7 +164,8 @@ impl Turn<'_> {
         })
     }
 
-    /// Attributes of names, all asked for at once; none of what is gone.
+    /// Attributes of names, all asked for at once; none of what is gone, or where the
+    /// server refuses them.
     fn attrs_of(&self, dir: NodeId, names: &[&[u8]]) -> Result<Vec<Option<Attr>>> {
         let fid = self.fid(dir)?;
         let asked: Vec<_> = names
@@ -176,7 +177,7 @@ impl Turn<'_> {
             .map(|outcome| match outcome {
                 None => Ok(None),
                 Some(Ok(attr)) => Ok(Some(self.owned(attr))),
-                Some(Err(Error::Refused(Errno::ENOENT) | Error::Told { .. })) => Ok(None),
+                Some(Err(Error::Refused(_) | Error::Told { .. })) => Ok(None),
                 Some(Err(error)) => Err(error),
             })
             .collect()

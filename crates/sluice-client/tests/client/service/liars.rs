@@ -5,8 +5,10 @@ use crate::server::{PATIENCE, Script, options};
 use sluice_client::{
     ConnectOptions, Dialect, Persistence, RemoteService, ServiceOptions, Socket, Transport,
 };
-use sluice_proto::p9::wire::{Attr, GetattrMask, NOTAG, Payload, Qid, QidType, Qids, Reply, Str};
-use sluice_vfs::{AttrMask, Created, Errno};
+use sluice_proto::p9::wire::{
+    Attr, GetattrMask, NOTAG, Payload, Qid, QidType, Qids, Reply, Str, Type,
+};
+use sluice_vfs::{AttrMask, Created, DirEntry, DirSink, DirWant, Errno, OpenFlags};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -232,4 +234,66 @@ fn files_of_another_export_are_not_taken_for_those_that_are_known() {
     let at = At::of(service);
     let file = created(&at);
     assert_eq!(at.read(&file, 0, 10), Err(Errno::ESTALE));
+}
+
+/// Takes names, and how many have attributes.
+#[derive(Default)]
+struct Listed(Vec<(Vec<u8>, bool)>);
+
+impl DirSink for Listed {
+    fn fits(&self, _: usize) -> bool {
+        true
+    }
+
+    fn push(&mut self, entry: &DirEntry<'_>) {
+        self.0.push((entry.name.to_vec(), entry.entry.is_some()));
+    }
+}
+
+#[test]
+fn a_name_whose_attributes_are_refused_is_listed_without_them() {
+    let (at, _) = with(hard(options()), |server, _| {
+        let mut walks = 0;
+        let mut listings = 0;
+        while let Some(request) = server.next_or_end() {
+            match Type::from_raw(request.kind).unwrap() {
+                Type::Walk if walks == 0 => {
+                    walks = 1;
+                    server.answer(request.tag, &Reply::Walk { qids: Qids(&[]) });
+                }
+                Type::Lopen => {
+                    let qid = Qid {
+                        kind: QidType::DIR,
+                        version: 0,
+                        path: 1,
+                    };
+                    server.answer(request.tag, &Reply::Lopen { qid, iounit: 0 });
+                }
+                Type::Readdir => {
+                    listings += 1;
+                    let mut page = Vec::new();
+                    if listings == 1 {
+                        page.extend(FILE.to_bytes());
+                        page.extend(1_u64.to_le_bytes());
+                        page.extend([8, 1, 0, b'f']);
+                    }
+                    let data = Payload { len: page.len() };
+                    let reply = Reply::Readdir { entries: data };
+                    server.reply(request.tag, &reply, Dialect::Linux, &page);
+                }
+                // Nobody waits for the answer.
+                Type::Clunk => {}
+                _ => server.refuse(request.tag, Errno::EACCES),
+            }
+        }
+    });
+    let flags = OpenFlags::READ | OpenFlags::DIRECTORY;
+    let opened = at.session.open(&ctx(), ROOT, flags).unwrap();
+    let mut listed = Listed::default();
+    let want = DirWant::Entries(AttrMask::BASIC);
+    let outcome = at
+        .session
+        .readdir(&ctx(), ROOT, Some(opened.handle), 0, want, &mut listed);
+    outcome.unwrap();
+    assert_eq!(listed.0, [(b"f".to_vec(), false)]);
 }
