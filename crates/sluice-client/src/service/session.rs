@@ -79,7 +79,7 @@ impl Inner {
 fn has_acls(tree: &Tree) -> Result<bool> {
     match tree.read_xattr(tree.root, b"system.posix_acl_access") {
         Err(error) if error.is_fatal() => Err(error),
-        Err(error) => Ok(error.errno() != Errno::EOPNOTSUPP),
+        Err(error) => Ok(!error.is_unsupported()),
         Ok(_) => Ok(true),
     }
 }
