@@ -47,17 +47,18 @@ impl Tree {
         let last = match walked {
             Ok(last) => last,
             Err(stopped) => {
-                self.connection.give_back_fid(newfid);
+                self.connection.give_back_unmade_fid(newfid, &stopped.error);
                 return Err(stopped);
             }
         };
         match opened {
             Ok(answer) => {
                 let opened = self.opened(newfid, &answer)?;
-                if last.is_none_or(|qid| qid.path == opened.qid.path) {
+                let is_dir = opened.qid.kind.contains(QidType::DIR);
+                if !is_dir || last.is_none_or(|qid| qid.path == opened.qid.path) {
                     return Ok(opened);
                 }
-                // It was opened half-way.
+                // It was opened half-way: at a directory, as all on the way are.
                 self.clunk(newfid);
                 self.note_disorder();
                 self.open_at(fid, list, flags)

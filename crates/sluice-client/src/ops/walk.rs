@@ -56,7 +56,10 @@ impl Tree {
                 Err(stopped) => {
                     match from == newfid {
                         true => self.clunk(newfid),
-                        false => self.connection.give_back_fid(newfid),
+                        false => {
+                            let error = &stopped.error;
+                            self.connection.give_back_unmade_fid(newfid, error);
+                        }
                     }
                     let link_at = stopped.link_at.map(|at| at + base);
                     return Err(Stopped { link_at, ..stopped });

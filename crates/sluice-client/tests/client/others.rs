@@ -203,6 +203,24 @@ fn what_is_answered_half_way_is_asked_again() {
     }
 }
 
+/// Some servers number a file anew when it is opened; only a directory can be one
+/// on the way.
+#[test]
+fn a_file_with_another_number_when_it_is_open_is_not_opened_again() {
+    let qid = Qid {
+        path: 5,
+        ..Qid::default()
+    };
+    let (client, asked) = client_of(move |server, header, kind| {
+        if kind == Type::Lopen {
+            server.answer(header.tag, &Reply::Lopen { qid, iounit: 0 });
+        }
+        kind == Type::Lopen
+    });
+    client.open("f", OpenFlags::READ).unwrap();
+    assert_eq!(times(&asked, Type::Lopen), 1);
+}
+
 /// As diod does, which must not be asked two things about one fid at a time.
 #[test]
 fn a_server_that_answers_an_offer_with_an_error_is_asked_one_by_one() {
