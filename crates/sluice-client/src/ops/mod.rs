@@ -2,9 +2,10 @@
 //!
 //! What takes several messages (walk and open, walk and ask) is sent at once,
 //! so that it takes one trip. A server that runs such messages side by side
-//! instead of in order answers the later ones with errors; then they are sent
-//! again one by one, and so from then on. Our own server has messages that do
-//! all of it (docs/9p-extension.md).
+//! instead of in order answers the later ones with errors, or about a directory
+//! on the way; then they are sent again one by one, and so from then on. What
+//! makes something is never sent before the walk is answered. Our own server has
+//! messages that do all of it (docs/9p-extension.md).
 
 mod attr;
 mod content;
