@@ -97,20 +97,42 @@ impl Tree {
         }
     }
 
+    /// Asks about each name, as many at a time as there are tags for: `send` comes
+    /// back with nothing where there are none, and `answer` waits for what was sent.
+    fn about_each<'n, S>(
+        &self,
+        list: &[Option<&'n [u8]>],
+        send: impl Fn(&mut Flights<'_, '_>, &'n [u8]) -> Result<Option<S>>,
+        answer: impl Fn(&mut Flights<'_, '_>, S) -> Result<Result<Attr>>,
+    ) -> Result<Vec<Option<Result<Attr>>>> {
+        let mut flights = Flights::new(&self.connection);
+        let mut told = Vec::with_capacity(list.len());
+        let mut asked = VecDeque::with_capacity(list.len());
+        for name in list {
+            let mut sent = None;
+            while let (Some(name), None) = (name, &sent) {
+                sent = send(&mut flights, name)?;
+                if sent.is_none() {
+                    // With nothing under way it would have waited for tags itself.
+                    let first: Option<S> = asked.pop_front().ok_or(Error::TooLong)?;
+                    told.push(first.map(|it| answer(&mut flights, it)).transpose()?);
+                }
+            }
+            asked.push_back(sent);
+        }
+        for sent in asked {
+            told.push(sent.map(|it| answer(&mut flights, it)).transpose()?);
+        }
+        Ok(told)
+    }
+
     /// The way to each and the question about it, all at once.
     fn stat_many_in_order(
         &self,
         dir: u32,
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
-        let mut flights = Flights::new(&self.connection);
-        let mut told = Vec::with_capacity(list.len());
-        let mut asked = VecDeque::with_capacity(list.len());
-        for name in list {
-            let Some(name) = name else {
-                asked.push_back(None);
-                continue;
-            };
+        let send = |flights: &mut Flights<'_, '_>, name| {
             let mut room = [0; NAMES_ROOM];
             let names = names(&[name], &mut room)?;
             let newfid = self.connection.take_fid();
@@ -119,34 +141,24 @@ impl Tree {
                 newfid,
                 names,
             };
-            let getattr = self.getattr_request(newfid);
-            let tags = loop {
-                if let Some(tags) = flights.send_all_if_room([&walk, &getattr])? {
-                    break tags;
-                }
-                match asked.pop_front() {
-                    Some(first) => told.push(self.answer_in_order(dir, first, &mut flights)?),
-                    None => break flights.send_all([&walk, &getattr])?,
-                }
-            };
-            asked.push_back(Some((*name, newfid, tags)));
-        }
-        for next in asked {
-            told.push(self.answer_in_order(dir, next, &mut flights)?);
-        }
-        Ok(told)
+            let tags = flights.send_all_if_room([&walk, &self.getattr_request(newfid)])?;
+            if tags.is_none() {
+                self.connection.give_back_fid(newfid);
+            }
+            Ok(tags.map(|tags| (name, newfid, tags)))
+        };
+        self.about_each(list, send, |flights, sent| {
+            self.answer_in_order(dir, sent, flights)
+        })
     }
 
-    /// What the two come to, if they were sent.
+    /// What the two come to.
     fn answer_in_order(
         &self,
         dir: u32,
-        asked: Option<WalkAndGetattr<'_>>,
+        (name, newfid, [walk, getattr]): WalkAndGetattr<'_>,
         flights: &mut Flights<'_, '_>,
-    ) -> Result<Option<Result<Attr>>> {
-        let Some((name, newfid, [walk, getattr])) = asked else {
-            return Ok(None);
-        };
+    ) -> Result<Result<Attr>> {
         let (walked, attr) = (flights.wait(walk), flights.wait(getattr));
         for outcome in [&walked, &attr] {
             if let Err(error) = outcome
@@ -158,7 +170,7 @@ impl Tree {
         let walked = walked
             .map_err(Stopped::from)
             .and_then(|answer| self.judge_walk(dir, &[name], &answer));
-        Ok(Some(match walked {
+        Ok(match walked {
             Err(stopped) => {
                 let error = stopped.error;
                 self.connection.give_back_unmade_fid(newfid, &error);
@@ -168,7 +180,7 @@ impl Tree {
                 let attr = attr.and_then(|answer| self.attr_in(&answer));
                 self.told_in_order(newfid, attr)
             }
-        }))
+        })
     }
 
     /// What was asked right behind a walk; once more if that was too early.
@@ -187,35 +199,19 @@ impl Tree {
         dir: u32,
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
-        let mut flights = Flights::new(&self.connection);
-        let mut told = Vec::with_capacity(list.len());
-        let mut asked = VecDeque::with_capacity(list.len());
-        for name in list {
-            let Some(name) = name else {
-                asked.push_back(None);
-                continue;
-            };
+        let send = |flights: &mut Flights<'_, '_>, name| {
             let mut room = [0; NAMES_ROOM];
             let request = Request::StatAt {
                 fid: dir,
                 newfid: NOFID,
                 names: names(&[name], &mut room)?,
             };
-            let [tag] = loop {
-                if let Some(tags) = flights.send_all_if_room([&request])? {
-                    break tags;
-                }
-                match asked.pop_front() {
-                    Some(first) => told.push(answer_fused(first, &mut flights)?),
-                    None => break flights.send_all([&request])?,
-                }
-            };
-            asked.push_back(Some(tag));
-        }
-        for next in asked {
-            told.push(answer_fused(next, &mut flights)?);
-        }
-        Ok(told)
+            flights.send_all_if_room([&request])
+        };
+        self.about_each(list, send, |flights, [tag]| match flights.wait(tag) {
+            Err(error) if error.is_fatal() => Err(error),
+            answer => Ok(answer.and_then(|answer| attr_at(&answer))),
+        })
     }
 
     /// Attributes of a fid that was walked to; without success it is given back.
@@ -321,13 +317,5 @@ impl Tree {
             },
         };
         self.connection.call(&request).map(drop)
-    }
-}
-
-/// What it comes to, if it was sent.
-fn answer_fused(asked: Option<u16>, flights: &mut Flights<'_, '_>) -> Result<Option<Result<Attr>>> {
-    match asked.map(|tag| flights.wait(tag)) {
-        Some(Err(error)) if error.is_fatal() => Err(error),
-        answer => Ok(answer.map(|answer| attr_at(&answer?))),
     }
 }
