@@ -3,9 +3,9 @@ use crate::ops::Tree;
 use crate::transport::Socket;
 use sluice_lab::model::{ModelOptions, ModelService};
 use sluice_lab::p9_stream::{Run, serve_stream};
-use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions, ServerConfig};
+use sluice_proto::p9::serve::ServerConfig;
 use sluice_proto::p9::wire::Dialect;
-use sluice_vfs::{AccessChecks, Peer, SessionLimits};
+use sluice_vfs::{AccessChecks, Peer};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::net::UnixStream;
@@ -207,17 +207,12 @@ fn who_takes_an_answer_wakes_who_waits_for_its_tag() {
 
 fn serve_model(stream: UnixStream) {
     let service = Arc::new(ModelService::new(ModelOptions::default()));
-    serve_stream(service, stream, Run::Inline, |link| ServerConfig {
-        peer: Peer {
-            label: "test".to_owned(),
-            checks: AccessChecks::Peer,
-        },
-        limits: SessionLimits::default(),
-        bounds: Bounds::default(),
-        common: Arc::default(),
-        options: ServeOptions::default(),
-        users: Arc::new(NumericUsers),
-        link,
+    let peer = Peer {
+        label: "test".to_owned(),
+        checks: AccessChecks::Peer,
+    };
+    serve_stream(service, stream, Run::Inline, |link| {
+        ServerConfig::new(peer, link)
     });
 }
 

@@ -5,9 +5,9 @@ use sluice_client::{Client, ConnectOptions, Dialect, Socket};
 use sluice_lab::model::{ModelOptions, ModelService};
 use sluice_lab::p9_stream::serve_stream;
 pub(crate) use sluice_lab::p9_stream::{Run, receive};
-use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions, ServerConfig};
+use sluice_proto::p9::serve::ServerConfig;
 use sluice_proto::p9::wire::*;
-use sluice_vfs::{AccessChecks, Errno, FileService, Peer, SessionLimits};
+use sluice_vfs::{AccessChecks, Errno, FileService, Peer};
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -52,18 +52,11 @@ pub(crate) fn serve_model(stream: UnixStream, run: Run) {
 
 /// Serves a service until the peer closes.
 pub(crate) fn serve_service(service: Arc<dyn FileService>, stream: UnixStream, run: Run) {
-    serve_stream(service, stream, run, |link| ServerConfig {
-        peer: Peer {
-            label: "test".to_owned(),
-            checks: AccessChecks::Peer,
-        },
-        limits: SessionLimits::default(),
-        bounds: Bounds::default(),
-        common: Arc::default(),
-        options: ServeOptions::default(),
-        users: Arc::new(NumericUsers),
-        link,
-    });
+    let peer = Peer {
+        label: "test".to_owned(),
+        checks: AccessChecks::Peer,
+    };
+    serve_stream(service, stream, run, |link| ServerConfig::new(peer, link));
 }
 
 /// A server that answers Tversion and Tattach, and everything behind them as it

@@ -1,7 +1,7 @@
 //! What carries 9P messages, and servers in this process.
 
 use sluice_proto::p9::loopback::{Loopback, Ticket};
-use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions, ServerConfig, User, Users};
+use sluice_proto::p9::serve::{NumericUsers, ServeOptions, ServerConfig, User, Users};
 use sluice_proto::p9::wire::{Dialect, Request, encode_request};
 use sluice_vfs::{AttachOptions, Caller, FileService, Result};
 use std::collections::HashMap;
@@ -80,13 +80,10 @@ impl Connector for InProcessConnector {
         let users = Arc::new(UserBook::default());
         let for_server: Arc<dyn Users> = users.clone();
         let peer = Loopback::new(Arc::clone(&self.service), |link| ServerConfig {
-            peer: options.peer,
             limits: options.limits,
-            bounds: Bounds::default(),
-            common: Arc::default(),
             options: self.options,
             users: for_server,
-            link,
+            ..ServerConfig::new(options.peer, link)
         });
         Ok(InProcess { peer, users })
     }

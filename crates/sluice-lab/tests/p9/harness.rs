@@ -3,9 +3,9 @@
 use sluice_export::{Export, ExportOptions};
 use sluice_lab::model::{ModelOptions, ModelService};
 use sluice_proto::p9::loopback::{Loopback, Ticket};
-use sluice_proto::p9::serve::{Bounds, Link, NumericUsers, ServeOptions, ServerConfig};
+use sluice_proto::p9::serve::{Link, ServerConfig};
 use sluice_proto::p9::wire::*;
-use sluice_vfs::{AccessChecks, Errno, FileService, Peer, SessionLimits};
+use sluice_vfs::{AccessChecks, Errno, FileService, Peer};
 use std::sync::Arc;
 
 /// A connection that speaks one dialect, with fid 0 for the root.
@@ -34,18 +34,11 @@ impl Answer {
 }
 
 pub(crate) fn config(link: Arc<dyn Link>) -> ServerConfig {
-    ServerConfig {
-        peer: Peer {
-            label: "test".to_owned(),
-            checks: AccessChecks::Peer,
-        },
-        limits: SessionLimits::default(),
-        bounds: Bounds::default(),
-        common: Arc::default(),
-        options: ServeOptions::default(),
-        users: Arc::new(NumericUsers),
-        link,
-    }
+    let peer = Peer {
+        label: "test".to_owned(),
+        checks: AccessChecks::Peer,
+    };
+    ServerConfig::new(peer, link)
 }
 
 pub(crate) fn model() -> Arc<dyn FileService> {

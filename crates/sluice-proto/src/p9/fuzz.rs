@@ -2,12 +2,12 @@
 //! and what they check must hold for any bytes at all.
 
 use super::loopback::{Loopback, Ticket};
-use super::serve::{Bounds, Link, NumericUsers, ServeOptions, ServerConfig};
+use super::serve::{Bounds, Link, ServerConfig};
 use super::wire::{
     Dialect, Dirents, Extended, HEADER_LEN, Header, NOFID, NOTAG, Request, Stats, Str, UnixId,
     decode_reply, decode_request, encode_failure, encode_reply, encode_request,
 };
-use sluice_vfs::{AccessChecks, FileService, Peer, SessionLimits};
+use sluice_vfs::{AccessChecks, FileService, Peer};
 use std::sync::Arc;
 
 /// Takes `data` for every kind of message, in every dialect. What can be
@@ -159,20 +159,16 @@ impl<'a> Step<'a> {
 }
 
 fn config(link: Arc<dyn Link>) -> ServerConfig {
+    let peer = Peer {
+        label: "fuzz".to_owned(),
+        checks: AccessChecks::Service,
+    };
     ServerConfig {
-        peer: Peer {
-            label: "fuzz".to_owned(),
-            checks: AccessChecks::Service,
-        },
-        limits: SessionLimits::default(),
         bounds: Bounds {
             fids: 64,
             xattr_bytes: 100_000,
             ..Bounds::default()
         },
-        common: Arc::default(),
-        options: ServeOptions::default(),
-        users: Arc::new(NumericUsers),
-        link,
+        ..ServerConfig::new(peer, link)
     }
 }

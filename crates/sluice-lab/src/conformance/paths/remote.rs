@@ -7,13 +7,13 @@ use crate::p9_stream::{Run, serve_stream};
 use sluice_client::{
     ConnectOptions, Dialect, Error, RemoteService, ServiceOptions, Socket, Transport,
 };
-use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions, ServerConfig};
+use sluice_proto::p9::serve::ServerConfig;
 use sluice_vfs::{
     Access, AccessChecks, AttachOptions, Attached, CopyRange, CreateArgs, Created, Ctx, Device,
     Entry, Errno, FallocateMode, FileIoctl, FileIoctlReply, FileService, FileType, HandleId, Lock,
     LockOutcome, LockStyle, Name, NewNode, NodeId, OpenFlags, Opened, Peer, RenameFlags, Renamed,
-    Result, Session, SessionLimits, SetAttr, Stamp, Stat, WaitId, Whence, WriteArgs, WriteSource,
-    Written, XattrFlags, XattrName, forward_session,
+    Result, Session, SetAttr, Stamp, Stat, WaitId, Whence, WriteArgs, WriteSource, Written,
+    XattrFlags, XattrName, forward_session,
 };
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
@@ -68,19 +68,12 @@ impl<P: Path> Path for RemotePath<P> {
         let connect = move || {
             let (ours, theirs) =
                 UnixStream::pair().map_err(|error| Error::Connect(error.to_string()))?;
+            let peer = Peer {
+                label: "conformance".to_owned(),
+                checks: AccessChecks::Peer,
+            };
             serve_stream(Arc::clone(&service), theirs, Run::Threads, |link| {
-                ServerConfig {
-                    peer: Peer {
-                        label: "conformance".to_owned(),
-                        checks: AccessChecks::Peer,
-                    },
-                    limits: SessionLimits::default(),
-                    bounds: Bounds::default(),
-                    common: Arc::default(),
-                    options: ServeOptions::default(),
-                    users: Arc::new(NumericUsers),
-                    link,
-                }
+                ServerConfig::new(peer, link)
             });
             Ok(Box::new(Socket::new(ours.into())?) as Box<dyn Transport>)
         };

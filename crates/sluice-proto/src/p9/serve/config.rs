@@ -2,7 +2,7 @@
 
 use super::exchange::Link;
 use super::quota::CommonBounds;
-use super::users::{Squash, Users};
+use super::users::{NumericUsers, Squash, Users};
 use sluice_vfs::{Peer, SessionLimits};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -23,6 +23,21 @@ pub struct ServerConfig {
     pub users: Arc<dyn Users>,
     /// Wakes the transport.
     pub link: Arc<dyn Link>,
+}
+
+impl ServerConfig {
+    /// The usual one, of a connection for itself, on which numbers are users.
+    pub fn new(peer: Peer, link: Arc<dyn Link>) -> Self {
+        ServerConfig {
+            peer,
+            limits: SessionLimits::default(),
+            bounds: Bounds::default(),
+            common: Arc::default(),
+            options: ServeOptions::default(),
+            users: Arc::new(NumericUsers),
+            link,
+        }
+    }
 }
 
 /// What a user may choose.

@@ -376,25 +376,17 @@ impl Drop for Running<'_> {
 mod tests {
     use super::*;
     use sluice_lab::model::ModelService;
-    use sluice_proto::p9::serve::{Bounds, NumericUsers, ServeOptions};
     use sluice_proto::p9::wire::{self, Dialect, Request, encode_request};
-    use sluice_vfs::{AccessChecks, Peer, SessionLimits};
+    use sluice_vfs::{AccessChecks, Peer};
     use std::io::Write;
     use std::os::unix::net::UnixStream;
 
     fn config(link: Arc<dyn Link>) -> ServerConfig {
-        ServerConfig {
-            peer: Peer {
-                label: String::new(),
-                checks: AccessChecks::Service,
-            },
-            limits: SessionLimits::default(),
-            bounds: Bounds::default(),
-            common: Arc::default(),
-            options: ServeOptions::default(),
-            users: Arc::new(NumericUsers),
-            link,
-        }
+        let peer = Peer {
+            label: String::new(),
+            checks: AccessChecks::Service,
+        };
+        ServerConfig::new(peer, link)
     }
 
     fn connection() -> (Arc<Connection>, UnixStream) {
