@@ -1,6 +1,7 @@
 //! Requests that block, over a service of this process.
 
 use crate::here::Here;
+use crate::peer::Peer;
 use sluice_lab::faults::Gate;
 use sluice_proto::p9::wire::*;
 use sluicefs::serve::copied_bytes;
@@ -31,6 +32,37 @@ fn reads_that_block_overlap_and_others_are_served() {
         let at = usize::from(answer.tag()) * 1000;
         assert_eq!(answer.data(), &bytes[at..at + 1000]);
     }
+}
+
+/// Connections whose requests block take all threads but a few, of which one that has a
+/// request running already may not have another.
+#[test]
+fn who_was_held_up_by_others_goes_on_when_they_are_done() {
+    const OTHERS: usize = 188;
+    let here = Here::start();
+    let (mut peer, bytes) = here.reader();
+    let mut others: Vec<Peer> = (0..OTHERS).map(|_| here.peer()).collect();
+    let own = here.plan.stall("read");
+    peer.send(1, &read(0), &[]);
+    own.wait_until_reached();
+    let gates: Vec<Arc<Gate>> = (0..OTHERS).map(|_| here.plan.stall("read")).collect();
+    for other in &mut others {
+        other.open(1, b"file", LopenFlags::empty()).unwrap();
+        other.send(1, &read(0), &[]);
+    }
+    gates.iter().for_each(|gate| gate.wait_until_reached());
+    peer.send(2, &read(1000), &[]);
+    // Others that come later are served: it has had its turn.
+    let mut late = here.peer();
+    for fid in 1..20 {
+        late.walk(0, fid, &[b"file"]).unwrap();
+    }
+    gates.iter().for_each(|gate| gate.open());
+    let answer = peer.receive();
+    assert_eq!(answer.tag(), 2, "before the one that blocks");
+    assert!(answer.data() == &bytes[1000..2000]);
+    own.open();
+    assert_eq!(peer.receive().tag(), 1);
 }
 
 #[test]

@@ -150,6 +150,12 @@ impl Connection {
         }
     }
 
+    /// The same. Whether a turn of it follows, as there is none when it is over.
+    pub(super) fn poke_unless_over(self: &Arc<Self>) -> bool {
+        self.poke();
+        !self.turn.is_closed()
+    }
+
     /// Does one thing that there is to do. `prefix` is the thread's room for a
     /// request.
     pub(super) fn take_turn(self: &Arc<Self>, prefix: &mut Vec<u8>) {
@@ -168,7 +174,7 @@ impl Connection {
             }
             Step::More => self.go_on(),
             Step::Idle => self.rest(),
-            Step::HeldUp => self.stall(|| !self.is_held_up()),
+            Step::HeldUp => self.stall(|| self.may_go_on()),
             Step::Full => self.stall(|| self.server.has_room()),
             Step::Starved => self.stall(|| self.may_take_memory()),
             Step::End => self.close(),
@@ -329,8 +335,17 @@ impl Connection {
         let Some(hub) = self.hub.upgrade() else {
             return true;
         };
-        let most = hub.threads_for_one();
-        self.running.load(Ordering::SeqCst) >= most || self.output.is_blocked()
+        let running = self.running.load(Ordering::SeqCst);
+        !hub.threads().may_have_more(running) || self.output.is_blocked()
+    }
+
+    /// Whether it need not wait any more; it is poked when others let go of threads.
+    fn may_go_on(self: &Arc<Self>) -> bool {
+        if let Some(hub) = self.hub.upgrade() {
+            let running = self.running.load(Ordering::SeqCst);
+            hub.threads().await_more(self, running);
+        }
+        !self.is_held_up()
     }
 
     /// Whether its next message can have memory. Those that came before it go first.

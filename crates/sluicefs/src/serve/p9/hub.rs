@@ -5,9 +5,10 @@
 //! hub's queue until it has been looked at. Connections with more to do go to
 //! the queue's end, so each gets its turn.
 //!
-//! Locks: the registry, the queue, those who wait for memory, a connection's input,
-//! its output. None is taken while another one of them is held. A session that has its
-//! schedule locked may put its connection among those who wait for memory.
+//! Locks: the registry, the queue, those who wait for memory, those who wait for threads,
+//! a connection's input, its output. None is taken while another one of them is held. A
+//! session that has its schedule locked may put its connection among those who wait for
+//! memory.
 
 use super::buffer::Held;
 use super::connection::Connection;
@@ -16,20 +17,15 @@ use super::doors::Doors;
 use super::limits::HubLimits;
 use super::memory::Memory;
 use super::registry::Registry;
+use super::threads::{THREADS_MAX, Threads};
 use super::watch::{EVENTS_MAX, Sleep, Watch};
 use rustix::event::epoll::{Event, EventFlags};
 use sluice_crew::{Crew, CrewConfig, Next, Polling, Queue};
 use std::collections::VecDeque;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
-
-/// Most threads; most of them only exist while others wait for a disk.
-const THREADS_MAX: usize = 192;
-
-/// Most threads that one connection can have run its requests.
-const THREADS_OF_ONE: usize = 32;
 
 /// Turns that a thread takes before it looks at the sockets of others, though
 /// there is something in the queue.
@@ -69,7 +65,7 @@ impl Hub {
             is_stopped: AtomicBool::new(false),
             memory: Memory::new(limits.held_bytes),
             patience: limits.stuck,
-            running: AtomicUsize::new(0),
+            threads: Threads::default(),
             on_last: Box::new(on_last),
         });
         for index in 0..shared.doors.count() {
@@ -116,8 +112,7 @@ pub(super) struct Shared {
     memory: Memory,
     /// How long a peer may be stuck when others need the memory.
     patience: Duration,
-    /// Requests that threads are running.
-    running: AtomicUsize,
+    threads: Threads,
     on_last: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -182,9 +177,9 @@ impl Queue for Shared {
         match job {
             Job::Door(index) => crate::panics::contain(|| self.accept(index)),
             Job::Connection(connection) => {
-                self.running.fetch_add(1, Ordering::SeqCst);
+                self.threads.begin();
                 crate::panics::contain(|| connection.take_turn(&mut hand.prefix));
-                self.running.fetch_sub(1, Ordering::SeqCst);
+                self.threads.end();
                 self.memory.feed();
             }
         }
@@ -192,11 +187,9 @@ impl Queue for Shared {
 }
 
 impl Shared {
-    /// Most threads that one connection can have now. However many others hold
-    /// the rest, some are left for those who come.
-    pub(super) fn threads_for_one(&self) -> usize {
-        let free = THREADS_MAX.saturating_sub(self.running.load(Ordering::SeqCst));
-        THREADS_OF_ONE.min(free / 2).max(1)
+    /// The threads that connections share.
+    pub(super) fn threads(&self) -> &Threads {
+        &self.threads
     }
 
     /// To the end of the queue.

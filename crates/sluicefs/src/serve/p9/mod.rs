@@ -5,7 +5,8 @@
 //! | `door`, `doors` | sockets that listen, and what is served there |
 //! | `hub` | all connections, one crew, and its queue |
 //! | `watch` | one epoll, and the thread that sleeps there |
-//! | `registry`, `memory` | the connections that there are, and those that wait for memory |
+//! | `registry` | the connections that there are |
+//! | `memory`, `threads` | what they share, and those that wait for some |
 //! | `limits` | what all may take together |
 //! | `connection` | a peer's socket and session |
 //! | `turn` | whose turn a connection is |
@@ -29,6 +30,7 @@ mod memory;
 mod output;
 mod pipe;
 mod registry;
+mod threads;
 mod turn;
 mod users;
 mod watch;

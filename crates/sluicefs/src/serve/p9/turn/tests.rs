@@ -1,13 +1,16 @@
 //! Every order in which threads, the kernel and the peer can take their steps.
 //!
-//! The steps of a thread are those of `Connection::take_turn`, `notice`, `close` and of
-//! the end of a request, cut wherever another thread may come between.
+//! The steps of a thread are those of `Connection::take_turn`, `notice`, `close`, of the
+//! end of a request, and of `Threads::end`, cut wherever another thread may come between.
 
 use super::State;
 use std::collections::HashSet;
 
-/// Requests of a connection that may run at a time.
-const RUNNING_MAX: u8 = 1;
+/// Requests of the connection that may run at a time, while others hold the threads.
+const SHARE_OF_FEW: u8 = 1;
+
+/// The same when they have let go of them.
+const SHARE_OF_MANY: u8 = 2;
 
 /// A mistake that could be made, which must be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,6 +25,10 @@ enum Flaw {
     LosesPokes,
     /// A poke while it is somebody's turn puts it into the queue all the same.
     QueuesTwice,
+    /// Who is held up by others does not tell.
+    WaitsUnknown,
+    /// Who has told so does not look again.
+    WaitsBlindly,
 }
 
 /// What the world is like when a thread has changed it, and does something else next.
@@ -40,6 +47,10 @@ enum Doing {
     Resting,
     Stalling,
     Stalled,
+    AwaitingThreads {
+        running: u8,
+    },
+    LookingAgain,
     /// It has a request.
     Running,
     AskingForRoom,
@@ -53,6 +64,8 @@ enum Doing {
     Poking,
     /// It has closed the connection.
     Freeing,
+    /// It was with another connection.
+    LeavingOthers,
 }
 
 impl Doing {
@@ -79,6 +92,13 @@ struct World {
     queued: u8,
     is_freed: bool,
     running: u8,
+    /// Most of those.
+    share: u8,
+    may_others_end: bool,
+    /// Others that end poke it if it may have more than so many run then.
+    awaits_more_than: Option<u8>,
+    /// Its requests wait for a disk.
+    is_disk_stuck: bool,
     threads: Vec<Thread>,
     /// Messages that the peer has still to send, and those that have come.
     unsent: u8,
@@ -108,6 +128,10 @@ impl World {
             queued: 0,
             is_freed: false,
             running: 0,
+            share: SHARE_OF_FEW,
+            may_others_end: false,
+            awaits_more_than: None,
+            is_disk_stuck: false,
             threads: vec![idle; threads],
             unsent,
             arrived: 0,
@@ -121,8 +145,17 @@ impl World {
         }
     }
 
+    /// Others hold the threads for now, and its requests last.
+    fn with_others(threads: usize, unsent: u8, fills: u8) -> Self {
+        World {
+            may_others_end: true,
+            is_disk_stuck: true,
+            ..World::new(threads, unsent, fills)
+        }
+    }
+
     fn is_held_up(&self) -> bool {
-        self.running >= RUNNING_MAX || self.is_blocked
+        self.running >= self.share || self.is_blocked
     }
 
     /// All worlds that one step leads to.
@@ -141,7 +174,27 @@ impl World {
                 world.is_writable |= world.is_armed;
             }));
         }
+        if self.is_disk_stuck {
+            next.push(self.with(|world| world.is_disk_stuck = false));
+        }
+        if self.may_others_end {
+            next.extend(self.end_of_others());
+        }
         next
+    }
+
+    /// Any thread may be the one that was with the last of them.
+    fn end_of_others(&self) -> Vec<World> {
+        let is_free = |index: &usize| self.threads[*index].doing == Doing::Nothing;
+        let free = (0..self.threads.len()).filter(is_free);
+        let end = |index: usize| {
+            self.with(|world| {
+                world.may_others_end = false;
+                world.share = SHARE_OF_MANY;
+                world.threads[index].doing = Doing::LeavingOthers;
+            })
+        };
+        free.map(end).collect()
     }
 
     fn next_by_threads(&self) -> Vec<World> {
@@ -192,8 +245,27 @@ impl World {
                 vec![self.turned(index, Doing::Nothing, rest)]
             }
             Doing::Stalling => self.stall(index),
-            Doing::Stalled if self.is_held_up() => vec![then(Doing::Nothing, &|_| {})],
-            Doing::Stalled => vec![then(Doing::Poking, &|_| {})],
+            Doing::Stalled => {
+                let running = self.running;
+                let may_have_more = running < self.share;
+                let doing = match may_have_more || self.flaw == Some(Flaw::WaitsUnknown) {
+                    true => Doing::LookingAgain,
+                    false => Doing::AwaitingThreads { running },
+                };
+                vec![then(doing, &|_| {})]
+            }
+            Doing::AwaitingThreads { running } => {
+                let doing = match self.flaw {
+                    Some(Flaw::WaitsBlindly) => Doing::Nothing,
+                    _ => Doing::LookingAgain,
+                };
+                vec![then(doing, &|world| {
+                    world.awaits_more_than = Some(running);
+                })]
+            }
+            Doing::LookingAgain if self.is_held_up() => vec![then(Doing::Nothing, &|_| {})],
+            Doing::LookingAgain => vec![then(Doing::Poking, &|_| {})],
+            Doing::Running if self.is_disk_stuck => vec![],
             Doing::Running => self.reply(&then),
             Doing::AskingForRoom => vec![then(Doing::EndingRequest, &World::ask_for_room)],
             Doing::EndingRequest => vec![then(Doing::RequestEnded, &|world| world.running -= 1)],
@@ -221,6 +293,16 @@ impl World {
             Doing::AskingForRoomAgain => vec![then(Doing::Poking, &World::ask_for_room)],
             Doing::Poking => vec![self.poked(index)],
             Doing::Freeing => vec![then(Doing::Nothing, &|world| world.is_freed = true)],
+            Doing::LeavingOthers => {
+                let is_due = self.awaits_more_than.is_some_and(|most| most < self.share);
+                let doing = match is_due {
+                    true => Doing::Poking,
+                    false => Doing::Nothing,
+                };
+                vec![then(doing, &|world| {
+                    world.awaits_more_than = world.awaits_more_than.filter(|_| !is_due);
+                })]
+            }
         }
     }
 
@@ -325,7 +407,7 @@ impl World {
         if !wanted.contains(&turns) {
             return Err("more turns than one, or none where one is due");
         }
-        if self.running > RUNNING_MAX {
+        if self.running > self.share {
             return Err("more requests run than may");
         }
         if !is_quiet {
@@ -336,7 +418,8 @@ impl World {
             State::Closed => Err("it is closed and not freed"),
             _ if self.is_blocked && self.is_armed && self.is_socket_full => Ok(()),
             _ if self.is_blocked => Err("replies wait for ever"),
-            _ if self.arrived > 0 || self.running > 0 => Err("a message is forgotten"),
+            _ if self.running > 0 && !self.is_disk_stuck => Err("a request is forgotten"),
+            _ if self.arrived > 0 && !self.is_held_up() => Err("a message is forgotten"),
             _ => Ok(()),
         }
     }
@@ -367,6 +450,15 @@ fn nothing_is_forgotten_and_no_two_threads_have_a_turn() {
 }
 
 #[test]
+fn who_was_held_up_by_others_goes_on_when_they_end_before_its_own_requests_do() {
+    for (threads, unsent, fills) in [(2, 2, 1), (3, 3, 0)] {
+        let worlds = explore(World::with_others(threads, unsent, fills)).unwrap();
+        println!("{threads} threads, {unsent} messages, {fills} times full: {worlds} states");
+        assert!(worlds > 50, "{worlds}");
+    }
+}
+
+#[test]
 fn what_is_closed_at_any_moment_is_freed() {
     let start = World {
         may_close: true,
@@ -387,6 +479,13 @@ fn mistakes_are_found() {
         let start = World {
             flaw: Some(flaw),
             ..World::new(3, 3, 2)
+        };
+        assert!(explore(start).is_err(), "{flaw:?}");
+    }
+    for flaw in [Flaw::WaitsUnknown, Flaw::WaitsBlindly] {
+        let start = World {
+            flaw: Some(flaw),
+            ..World::with_others(3, 3, 0)
         };
         assert!(explore(start).is_err(), "{flaw:?}");
     }
