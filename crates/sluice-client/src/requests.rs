@@ -2,7 +2,9 @@
 //! of a reply. No I/O, and no clock.
 
 use crate::error::{Error, Lost, Result, Violation, errno_of_words, words};
-use sluice_proto::p9::wire::{Dialect, Failure, HEADER_LEN, Header, Reply, Type, decode_reply};
+use sluice_proto::p9::wire::{
+    Dialect, Failure, HEADER_LEN, Header, NOTAG, Reply, Type, decode_reply,
+};
 use sluice_vfs::Errno;
 use std::collections::VecDeque;
 
@@ -24,8 +26,8 @@ pub(crate) enum Want {
     /// Nobody waits. A fid that the request gives back is free then.
     Nothing(Option<u32>),
     /// Nobody waits for a Tflush itself. If it is answered before the request
-    /// with this tag is, that one got no answer and ends with `EINTR`.
-    CallOff(u16),
+    /// with this tag is, that one got no answer and ends with this error.
+    CallOff(u16, Error),
 }
 
 impl Want {
@@ -35,7 +37,7 @@ impl Want {
             Want::Message => 0,
             Want::InPlace(room) => *room,
             Want::Owned(buf) => buf.len(),
-            Want::Nothing(_) | Want::CallOff(_) => usize::MAX,
+            Want::Nothing(_) | Want::CallOff(..) => usize::MAX,
         }
     }
 }
@@ -114,9 +116,18 @@ struct Slot<W> {
 
 /// The requests under way; `W` says who waits for one.
 pub(crate) struct Requests<W> {
+    /// By tag; more than `max` once so many wait to be taken.
     slots: Vec<Option<Slot<W>>>,
-    /// Tags that can be used; the one that was free longest comes next.
+    /// Tags that can be used; the one that was free longest comes next, so that a
+    /// reply that comes twice is not taken for another's.
     free: VecDeque<u16>,
+    /// Most requests without an answer.
+    max: usize,
+    /// So many there are, Tflush not counted.
+    unanswered: usize,
+    /// What a Tflush under way is about, once for each: such a tag stays in use until
+    /// that is answered (flush(5)).
+    flushed: Vec<u16>,
     dialect: Dialect,
     msize: u32,
     /// Requests that wait for a large payload.
@@ -127,11 +138,16 @@ pub(crate) struct Requests<W> {
 }
 
 impl<W: Clone> Requests<W> {
-    /// Up to `max` at a time. Payloads from `threshold` bytes on are large.
+    /// Up to `max` without an answer at a time. Those whose answers wait to be taken
+    /// do not count: whoever has some may wait for room, and all do for answers.
+    /// Payloads from `threshold` bytes on are large.
     pub(crate) fn new(dialect: Dialect, msize: u32, max: u16, threshold: usize) -> Self {
         Requests {
             slots: std::iter::repeat_with(|| None).take(max.into()).collect(),
             free: (0..max).collect(),
+            max: max.into(),
+            unanswered: 0,
+            flushed: Vec::new(),
             dialect,
             msize,
             large: 0,
@@ -140,22 +156,28 @@ impl<W: Clone> Requests<W> {
         }
     }
 
-    /// Whether `count` more requests have tags.
+    /// Whether `count` more requests can be sent, besides any Tflush.
     pub(crate) fn has_room(&self, count: usize) -> bool {
-        self.free.len() >= count
+        let tags = self.free.len() + (usize::from(NOTAG) - self.slots.len());
+        // One is left for that.
+        tags > count && self.unanswered + count <= self.max
     }
 
     /// Bytes that may be on their way, with so many in a usual reply besides its
     /// payload; none if a large payload may be among them, which has its place
     /// elsewhere.
     pub(crate) fn small_replies(&self, usual: usize) -> Option<usize> {
-        let under_way = self.slots.len() - self.free.len();
+        let under_way = self.unanswered + self.flushed.len();
         (self.large == 0).then(|| under_way * usual + self.small_payloads)
     }
 
-    /// A request is about to be sent; its tag. `None` if there are too many.
+    /// A request is about to be sent; its tag. `None` if there is no room for it.
     pub(crate) fn begin(&mut self, kind: Type, want: Want, owner: W) -> Option<u16> {
-        let tag = self.free.pop_front()?;
+        let tag = self.free_tag(counted(kind))?;
+        if let Want::CallOff(oldtag, _) = want {
+            self.flushed.push(oldtag);
+        }
+        self.unanswered += counted(kind);
         let room = want.room();
         let awaits = match room {
             0 | usize::MAX => Awaits::None,
@@ -177,6 +199,18 @@ impl<W: Clone> Requests<W> {
             answer: None,
         });
         Some(tag)
+    }
+
+    fn free_tag(&mut self, count: usize) -> Option<u16> {
+        if !self.has_room(count) {
+            return None;
+        }
+        self.free.pop_front().or_else(|| {
+            let tag = u16::try_from(self.slots.len()).ok();
+            let tag = tag.filter(|tag| *tag != NOTAG)?;
+            self.slots.push(None);
+            Some(tag)
+        })
     }
 
     /// A request was never sent.
@@ -216,7 +250,7 @@ impl<W: Clone> Requests<W> {
             return;
         };
         if slot.answer.is_some() {
-            return self.remove(tag);
+            return drop(self.remove(tag));
         }
         slot.want = Want::Nothing(None);
         let awaited = std::mem::take(&mut slot.awaits);
@@ -286,56 +320,91 @@ impl<W: Clone> Requests<W> {
                 self.remove(tag);
                 return (None, fid);
             }
-            Want::CallOff(oldtag) => {
+            Want::CallOff(oldtag, ref error) => {
+                let error = error.clone();
+                // First, while that one keeps its tag.
+                let owner = self.call_off(oldtag, error);
                 self.remove(tag);
-                return (self.call_off(oldtag), None);
+                return (owner, None);
             }
             Want::Message | Want::InPlace(_) | Want::Owned(_) => {}
         }
         let asked = slot.room;
-        slot.answer = Some(match decode_reply(message, payload_len, dialect) {
-            Err(why) => Err(Violation::from(why).into()),
-            Ok(_) if payload_len > asked => Err(Violation::Excess {
-                what: "bytes",
-                asked: asked as u64,
-                got: payload_len as u64,
-            }
-            .into()),
-            Ok(decoded) => match decoded.result {
-                Err(failure) => Err(refusal(&failure, dialect)),
-                Ok(_) => Ok(Answer {
-                    message: message.to_vec(),
-                    dialect,
-                    payload_len,
-                    data,
-                }),
+        let owner = slot.owner.clone();
+        self.settle(
+            tag,
+            match decode_reply(message, payload_len, dialect) {
+                Err(why) => Err(Violation::from(why).into()),
+                Ok(_) if payload_len > asked => Err(Violation::Excess {
+                    what: "bytes",
+                    asked: asked as u64,
+                    got: payload_len as u64,
+                }
+                .into()),
+                Ok(decoded) => match decoded.result {
+                    Err(failure) => Err(refusal(&failure, dialect)),
+                    Ok(_) => Ok(Answer {
+                        message: message.to_vec(),
+                        dialect,
+                        payload_len,
+                        data,
+                    }),
+                },
             },
-        });
-        (Some(slot.owner.clone()), None)
+        );
+        (Some(owner), None)
+    }
+
+    fn settle(&mut self, tag: u16, answer: Result<Answer>) {
+        if let Some(slot) = self.slot_mut(tag) {
+            slot.answer = Some(answer);
+            let (kind, awaited) = (slot.kind, std::mem::take(&mut slot.awaits));
+            self.unanswered -= counted(kind);
+            self.await_no_more(awaited);
+        }
     }
 
     /// No answer comes any more; whoever waits for it.
-    fn call_off(&mut self, tag: u16) -> Option<W> {
+    fn call_off(&mut self, tag: u16, error: Error) -> Option<W> {
         let slot = self.slot_mut(tag).filter(|slot| slot.answer.is_none())?;
-        slot.answer = Some(Err(Error::Refused(Errno::EINTR)));
-        Some(slot.owner.clone())
+        let owner = slot.owner.clone();
+        match slot.want {
+            Want::Nothing(_) => drop(self.remove(tag)),
+            _ => self.settle(tag, Err(error)),
+        }
+        Some(owner)
     }
 
-    /// The answer, once; its tag is free then.
+    /// The answer, once.
     pub(crate) fn take(&mut self, tag: u16) -> Option<Result<Answer>> {
-        let answer = self.slot_mut(tag)?.answer.take()?;
-        self.remove(tag);
-        Some(answer)
+        self.slot_mut(tag)?.answer.as_ref()?;
+        self.remove(tag)?.answer
     }
 
     fn slot_mut(&mut self, tag: u16) -> Option<&mut Slot<W>> {
         self.slots.get_mut(usize::from(tag))?.as_mut()
     }
 
-    fn remove(&mut self, tag: u16) {
-        let slot = self.slots.get_mut(usize::from(tag));
-        if let Some(slot) = slot.and_then(Option::take) {
-            self.await_no_more(slot.awaits);
+    fn remove(&mut self, tag: u16) -> Option<Slot<W>> {
+        let slot = self.slots.get_mut(usize::from(tag))?.take()?;
+        self.await_no_more(slot.awaits);
+        if slot.answer.is_none() {
+            self.unanswered -= counted(slot.kind);
+        }
+        self.give_back_tag(tag);
+        if let Want::CallOff(oldtag, _) = slot.want {
+            let at = self.flushed.iter().position(|it| *it == oldtag);
+            at.map(|at| self.flushed.swap_remove(at));
+            self.give_back_tag(oldtag);
+        }
+        Some(slot)
+    }
+
+    /// A tag is free, unless a request or a Tflush still needs it.
+    fn give_back_tag(&mut self, tag: u16) {
+        let slot = self.slots.get(usize::from(tag));
+        let is_unused = slot.is_some_and(Option::is_none);
+        if is_unused && !self.flushed.contains(&tag) {
             self.free.push_back(tag);
         }
     }
@@ -347,6 +416,12 @@ impl<W: Clone> Requests<W> {
             Awaits::Large => self.large -= 1,
         }
     }
+}
+
+/// What a request takes of the room for requests: a Tflush nothing, or one that
+/// hangs could not be taken back once there are too many.
+fn counted(kind: Type) -> usize {
+    usize::from(kind != Type::Flush)
 }
 
 /// The error that a server answers with.
@@ -389,21 +464,52 @@ mod tests {
         buf
     }
 
+    /// An answer without a body.
+    fn answer(requests: &mut Requests<()>, kind: Type, tag: u16) {
+        let mut message = vec![7, 0, 0, 0, kind as u8 | 1];
+        message.extend(tag.to_le_bytes());
+        requests.arrives(&Header::peek(&message).unwrap()).unwrap();
+        requests.finish(tag, &message, 0, Vec::new());
+    }
+
     #[test]
-    fn a_tag_is_used_again_only_when_its_reply_was_taken() {
+    fn an_answer_makes_room_and_keeps_its_tag_until_it_is_taken() {
         let mut requests = requests();
-        let tags: Vec<_> =
-            std::iter::from_fn(|| requests.begin(Type::Clunk, Want::Message, ())).collect();
+        let begin = |requests: &mut Requests<()>| requests.begin(Type::Clunk, Want::Message, ());
+        let tags: Vec<_> = std::iter::from_fn(|| begin(&mut requests)).collect();
         assert_eq!(tags, [0, 1, 2, 3]);
-        let answer = [7, 0, 0, 0, 121, 2, 0];
-        requests.arrives(&Header::peek(&answer).unwrap()).unwrap();
-        requests.finish(2, &answer, 0, Vec::new());
-        assert!(!requests.has_room(1));
-        let again = requests.arrives(&Header::peek(&answer).unwrap());
-        assert_eq!(again.unwrap_err(), Lost::Violation(Violation::Tag(2)));
+        answer(&mut requests, Type::Clunk, 2);
+        let again = Header::peek(&[7, 0, 0, 0, 121, 2, 0]).unwrap();
+        let again = requests.arrives(&again).unwrap_err();
+        assert_eq!(again, Lost::Violation(Violation::Tag(2)));
+        assert!(requests.has_room(1) && !requests.has_room(2));
+        assert_eq!(begin(&mut requests), Some(4));
+        assert_eq!(begin(&mut requests), None);
         assert!(requests.take(2).unwrap().is_ok());
         assert!(requests.take(2).is_none());
-        assert_eq!(requests.begin(Type::Clunk, Want::Message, ()), Some(2));
+        assert_eq!(begin(&mut requests), None);
+        answer(&mut requests, Type::Clunk, 3);
+        assert_eq!(begin(&mut requests), Some(2));
+    }
+
+    /// flush(5): "the client must wait until it gets the Rflush".
+    #[test]
+    fn what_is_taken_back_keeps_its_tag_until_the_rflush() {
+        let mut requests = requests();
+        for _ in 0..4 {
+            requests.begin(Type::Clunk, Want::Message, ());
+        }
+        // For which there is always room.
+        let want = Want::CallOff(1, Errno::EINTR.into());
+        let flush = requests.begin(Type::Flush, want, ()).unwrap();
+        answer(&mut requests, Type::Clunk, 1);
+        assert!(requests.take(1).unwrap().is_ok());
+        assert_eq!(requests.begin(Type::Clunk, Want::Message, ()), Some(5));
+        answer(&mut requests, Type::Flush, flush);
+        answer(&mut requests, Type::Clunk, 0);
+        assert!(requests.take(0).unwrap().is_ok());
+        let reused = requests.begin(Type::Clunk, Want::Message, ()).unwrap();
+        assert!([1, flush].contains(&reused), "{reused}");
     }
 
     #[test]
@@ -441,7 +547,7 @@ mod tests {
             let mut requests = requests();
             let lock = requests.begin(Type::Lock, Want::Message, ()).unwrap();
             let off = requests
-                .begin(Type::Flush, Want::CallOff(lock), ())
+                .begin(Type::Flush, Want::CallOff(lock, Errno::EINTR.into()), ())
                 .unwrap();
             assert_eq!((lock, off), (0, 1));
             if is_answered {

@@ -6,7 +6,7 @@ use crate::error::{Error, Lost, Result};
 use crate::requests::{Answer, Want};
 use sluice_proto::p9::wire::Request;
 use std::io::{IoSlice, IoSliceMut};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::Instant;
 
 /// A request under way.
@@ -67,33 +67,25 @@ impl<'c, 'b> Flights<'c, 'b> {
     ) -> Result<[u16; N]> {
         let connection = self.connection;
         let tags = connection.submit(requests.map(|it| (it, Want::Message)), &[], self)?;
-        self.note_all(tags);
-        Ok(tags)
-    }
-
-    /// The same, unless there are no tags for them: whoever has some then waits for
-    /// an answer first, so that not all tags are held by those that wait for more.
-    pub(crate) fn send_all_if_room<const N: usize>(
-        &mut self,
-        requests: [&Request<'_>; N],
-    ) -> Result<Option<[u16; N]>> {
-        let connection = self.connection;
-        let has_none = self.list.is_empty();
-        let is_due = |state: &State| has_none || state.requests.has_room(N);
-        let requests = requests.map(|it| (it, Want::Message));
-        let tags = connection.submit_if(requests, &[], self, is_due)?;
-        if let Some(tags) = tags {
-            self.note_all(tags);
-        }
-        Ok(tags)
-    }
-
-    fn note_all<const N: usize>(&mut self, tags: [u16; N]) {
         let flight = |tag| Flight {
             tag,
             slices: Vec::new(),
         };
         self.list.extend(tags.map(flight));
+        Ok(tags)
+    }
+
+    /// Tflush about a request that `waiter` waits for: unless it was answered before,
+    /// it ends with `error`.
+    pub(super) fn call_off(&mut self, tag: u16, waiter: ThreadId, error: Error) -> Result<()> {
+        let connection = self.connection;
+        let flush = Request::Flush { oldtag: tag };
+        let is_due = |state: &State| {
+            let owner = state.requests.owner(tag);
+            state.requests.is_unanswered(tag) && owner.is_some_and(|owner| owner.id() == waiter)
+        };
+        let requests = [(&flush, Want::CallOff(tag, error))];
+        connection.submit_if(requests, &[], self, is_due).map(drop)
     }
 
     /// Leaves the requests under way to somebody who takes them over.
@@ -129,60 +121,36 @@ impl<'c, 'b> Flights<'c, 'b> {
     }
 
     fn wait_until(&mut self, tag: u16, deadline: Option<Instant>) -> Result<Answer> {
-        let connection = self.connection;
-        let take = |state: &mut State| {
-            let answer = state.requests.take(tag)?;
-            // Its tag is free.
-            state.wake_sender();
-            Some(answer)
-        };
-        let answer = match connection.wait_for(&mut self.list, Need::Reply, || deadline, take) {
+        let answer = match self.take(tag, || deadline) {
             Err(Error::TimedOut(_)) => self.take_back(tag),
             other => other,
-        };
-        if answer.is_ok() {
-            self.forget(tag);
-        }
-        answer?
+        }?;
+        self.list.retain(|flight| flight.tag != tag);
+        answer
+    }
+
+    fn take(
+        &mut self,
+        tag: u16,
+        deadline: impl FnOnce() -> Option<Instant>,
+    ) -> Result<Result<Answer>> {
+        let take = |state: &mut State| state.requests.take(tag);
+        self.connection
+            .wait_for(&mut self.list, Need::Reply, deadline, take)
     }
 
     /// Tflush: the answer, if it came all the same.
-    fn take_back(&mut self, oldtag: u16) -> Result<Result<Answer>> {
+    fn take_back(&mut self, tag: u16) -> Result<Result<Answer>> {
         let connection = self.connection;
-        let flush = Request::Flush { oldtag };
-        let tag = self.send(&flush, Vec::new(), &[])?;
-        let deadline = || connection.deadline();
-        let settled = |state: &mut State| match state.requests.take(oldtag) {
-            Some(answer) => {
-                state.requests.abandon(tag);
-                state.wake_sender();
-                Some(Some(answer))
-            }
-            None => state.requests.take(tag).map(|_| {
-                // Rflush: no answer will come, and the tag is free.
-                state.requests.cancel(oldtag);
-                state.wake_sender();
-                None
-            }),
-        };
-        let outcome = connection.wait_for(&mut self.list, Need::Reply, deadline, settled);
-        self.forget(tag);
-        match outcome {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => {
-                self.forget(oldtag);
-                Err(Error::TimedOut(connection.time_limit.unwrap_or_default()))
-            }
+        let too_late = Error::TimedOut(connection.time_limit.unwrap_or_default());
+        let asked = self.call_off(tag, thread::current().id(), too_late);
+        match asked.and_then(|()| self.take(tag, || connection.deadline())) {
             Err(Error::TimedOut(_)) => {
                 connection.lock().lose(Lost::Stalled);
                 Err(Lost::Stalled.into())
             }
-            Err(error) => Err(error),
+            other => other,
         }
-    }
-
-    fn forget(&mut self, tag: u16) {
-        self.list.retain(|flight| flight.tag != tag);
     }
 }
 
@@ -198,7 +166,6 @@ impl Drop for Flights<'_, '_> {
                 state.held_for = None;
             }
         }
-        state.wake_sender();
         state.pass_on();
     }
 }

@@ -25,14 +25,13 @@ use crate::version::negotiate;
 use flights::Flight;
 use reader::{Reader, Step};
 use sluice_proto::p9::wire::Request;
+use sluice_vfs::Errno;
 use std::cell::LazyCell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
-/// Most requests that are under way on a connection; more wait. Whoever has many
-/// does not wait for tags while it has any (`send_all_if_room`): all of them may
-/// belong to others that do the same.
+/// Most requests without an answer on a connection; more wait.
 const REQUESTS_MAX: u16 = 512;
 
 /// A connection after Tversion.
@@ -69,8 +68,8 @@ struct Parked {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Reply,
-    /// That nobody else sends, and tags are free.
-    Send,
+    /// That nobody else sends, and there is room for so many requests.
+    Send(usize),
 }
 
 impl Connection {
@@ -165,15 +164,7 @@ impl Connection {
     /// Asks the server to answer a request that `waiter` waits for no more, if it
     /// still does: it ends with `EINTR`, unless it was answered before.
     pub(crate) fn call_off(&self, tag: u16, waiter: ThreadId) -> Result<()> {
-        let flush = Request::Flush { oldtag: tag };
-        let mut flights = Flights::new(self);
-        let is_due = |state: &State| {
-            let owner = state.requests.owner(tag);
-            state.requests.is_unanswered(tag) && owner.is_some_and(|owner| owner.id() == waiter)
-        };
-        let requests = [(&flush, Want::CallOff(tag))];
-        self.submit_if(requests, &[], &mut flights, is_due)
-            .map(drop)
+        Flights::new(self).call_off(tag, waiter, Errno::EINTR.into())
     }
 
     /// Whether nothing more can be asked for, as far as can be told now.
@@ -217,7 +208,7 @@ impl Connection {
             self.meter.add_wait();
             let reader = match need {
                 // From reading it is not woken when the other one is done.
-                Need::Send if state.is_sending && !is_mid_payload => None,
+                Need::Send(_) if state.is_sending && !is_mid_payload => None,
                 _ => state.take_reader(flights),
             };
             match reader {
@@ -297,13 +288,17 @@ impl State {
         }
     }
 
-    /// Somebody may be able to send; while another one sends, that one says so.
+    /// Somebody may be able to send; while another one sends, that one says so. Who
+    /// needs more room than there is would not pass it on.
     fn wake_sender(&self) {
         if self.is_sending {
             return;
         }
-        let mut parked = self.parked.iter();
-        if let Some(parked) = parked.find(|parked| parked.need == Need::Send) {
+        let can_send = |parked: &&Parked| match parked.need {
+            Need::Send(count) => self.requests.has_room(count),
+            Need::Reply => false,
+        };
+        if let Some(parked) = self.parked.iter().find(can_send) {
             parked.thread.unpark();
         }
     }
@@ -328,10 +323,7 @@ impl State {
         if let Some(owner) = owner.filter(|owner| owner.id() != thread::current().id()) {
             owner.unpark();
         }
-        let is_tag_free = self.requests.owner(tag).is_none();
-        if is_tag_free {
-            self.wake_sender();
-        }
+        self.wake_sender();
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Connection, Flights, Need, State};
 use crate::error::{Error, Lost, Result};
 use crate::requests::Want;
-use sluice_proto::p9::wire::{Dialect, Request, encode_request};
+use sluice_proto::p9::wire::{Dialect, Request, Type, encode_request};
 use std::io::{ErrorKind, IoSlice};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,6 +40,8 @@ impl Connection {
     ) -> Result<Option<[u16; N]>> {
         let kinds = requests.each_ref().map(|(request, _)| *request);
         let mut wants = Some(requests.map(|(request, want)| (request.kind(), want)));
+        // A Tflush takes none.
+        let count = kinds.iter().filter(|it| it.kind() != Type::Flush).count();
         let begin = |state: &mut State| {
             if state.is_sending {
                 return None;
@@ -47,7 +49,7 @@ impl Connection {
             if !is_due(state) {
                 return Some(None);
             }
-            if !state.requests.has_room(N) {
+            if !state.requests.has_room(count) {
                 return None;
             }
             let wants = wants.take()?;
@@ -59,7 +61,8 @@ impl Connection {
             })))
         };
         let deadline = || self.deadline();
-        let Some(tags) = self.wait_for(&mut flights.list, Need::Send, deadline, begin)? else {
+        let need = Need::Send(count);
+        let Some(tags) = self.wait_for(&mut flights.list, need, deadline, begin)? else {
             // It was this one that was woken for its turn.
             self.lock().wake_sender();
             return Ok(None);
@@ -76,6 +79,8 @@ impl Connection {
             state.lose(*lost);
         }
         state.wake_sender();
+        // Those who wait for room were not to read meanwhile.
+        state.pass_on();
         drop(state);
         sent.map(|()| Some(tags))
     }

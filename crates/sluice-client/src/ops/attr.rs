@@ -11,7 +11,6 @@ use sluice_proto::p9::wire::{
     Counted, Dialect, GetattrMask, NOFID, QidType, Reply, Request, Stat, Trailing,
 };
 use sluice_vfs::{Attr, Errno, SetAttr, StatFs, WALK_MAX};
-use std::collections::VecDeque;
 
 /// What is asked for, always: it is one call for the server.
 const MASK: GetattrMask = GetattrMask::BASIC.union(GetattrMask::BTIME);
@@ -97,33 +96,21 @@ impl Tree {
         }
     }
 
-    /// Asks about each name, as many at a time as there are tags for: `send` comes
-    /// back with nothing where there are none, and `answer` waits for what was sent.
+    /// Asks about each name, all at once: `answer` waits for what was sent.
     fn about_each<'n, S>(
         &self,
         list: &[Option<&'n [u8]>],
-        send: impl Fn(&mut Flights<'_, '_>, &'n [u8]) -> Result<Option<S>>,
+        send: impl Fn(&mut Flights<'_, '_>, &'n [u8]) -> Result<S>,
         answer: impl Fn(&mut Flights<'_, '_>, S) -> Result<Result<Attr>>,
     ) -> Result<Vec<Option<Result<Attr>>>> {
         let mut flights = Flights::new(&self.connection);
-        let mut told = Vec::with_capacity(list.len());
-        let mut asked = VecDeque::with_capacity(list.len());
-        for name in list {
-            let mut sent = None;
-            while let (Some(name), None) = (name, &sent) {
-                sent = send(&mut flights, name)?;
-                if sent.is_none() {
-                    // With nothing under way it would have waited for tags itself.
-                    let first: Option<S> = asked.pop_front().ok_or(Error::TooLong)?;
-                    told.push(first.map(|it| answer(&mut flights, it)).transpose()?);
-                }
-            }
-            asked.push_back(sent);
-        }
-        for sent in asked {
-            told.push(sent.map(|it| answer(&mut flights, it)).transpose()?);
-        }
-        Ok(told)
+        let sent = list
+            .iter()
+            .map(|name| name.map(|name| send(&mut flights, name)).transpose());
+        let sent: Vec<Option<S>> = sent.collect::<Result<_>>()?;
+        sent.into_iter()
+            .map(|sent| sent.map(|it| answer(&mut flights, it)).transpose())
+            .collect()
     }
 
     /// The way to each and the question about it, all at once.
@@ -141,11 +128,8 @@ impl Tree {
                 newfid,
                 names,
             };
-            let tags = flights.send_all_if_room([&walk, &self.getattr_request(newfid)])?;
-            if tags.is_none() {
-                self.connection.give_back_fid(newfid);
-            }
-            Ok(tags.map(|tags| (name, newfid, tags)))
+            let tags = flights.send_all([&walk, &self.getattr_request(newfid)])?;
+            Ok((name, newfid, tags))
         };
         self.about_each(list, send, |flights, sent| {
             self.answer_in_order(dir, sent, flights)
@@ -206,7 +190,7 @@ impl Tree {
                 newfid: NOFID,
                 names: names(&[name], &mut room)?,
             };
-            flights.send_all_if_room([&request])
+            flights.send_all([&request])
         };
         self.about_each(list, send, |flights, [tag]| match flights.wait(tag) {
             Err(error) if error.is_fatal() => Err(error),
