@@ -1,9 +1,11 @@
 //! What fids stand for.
 
-use crate::harness::{Conn, export};
+use crate::harness::{Conn, export, model};
+use sluice_lab::faults::{FaultyService, Plan};
 use sluice_proto::p9::serve::QidVersion;
 use sluice_proto::p9::wire::*;
 use sluice_vfs::Errno;
+use std::sync::Arc;
 
 fn tree() -> Conn {
     let conn = Conn::new(Dialect::Linux);
@@ -103,13 +105,14 @@ fn removing_gives_the_fid_back_whatever_comes_of_it() {
 }
 
 fn renameat(conn: &Conn, old: &str, new: &str) {
-    let renamed = conn.call(&Request::Renameat {
+    let request = Request::Renameat {
         old_dfid: 0,
         old_name: Str(old.as_bytes()),
         new_dfid: 0,
         new_name: Str(new.as_bytes()),
-    });
-    renamed.unwrap();
+    };
+    // Another tag than that of what may be under way.
+    conn.call_tagged(2, &request, b"").unwrap();
 }
 
 fn remove(conn: &Conn, fid: u32) -> Result<(), Errno> {
@@ -140,6 +143,36 @@ fn fids_know_the_new_name_of_a_file_that_was_moved() {
         assert_eq!(conn.walk(4, 6, &["i"]), Err(Errno::ENOENT));
         assert_eq!(remove(&conn, 1), Err(Errno::ENOENT), "it is gone");
         assert!(conn.walk(0, 6, &["f"]).is_ok());
+    }
+}
+
+/// The request for the fid waits in the service while its file is moved.
+#[test]
+fn a_fid_that_is_being_opened_or_made_knows_where_its_file_was_moved_meanwhile() {
+    let open = |conn: &Conn| conn.lopen(1, LopenFlags::empty());
+    let clone = |conn: &Conn| conn.walk(1, 2, &["."]).map(drop);
+    type Act = fn(&Conn) -> Result<(), Errno>;
+    let cases: [(Act, u32); 2] = [(open, 1), (clone, 2)];
+    for (act, fid) in cases {
+        let plan = Arc::<Plan>::default();
+        let service = Arc::new(FaultyService::new(model(), Arc::clone(&plan)));
+        let conn = Conn::over(service, Dialect::Linux, |config| {
+            config.options.qid_version = QidVersion::Content;
+        });
+        conn.mkdir(0, "f");
+        conn.walk(0, 1, &["f"]).unwrap();
+        let gate = plan.stall("getattr");
+        std::thread::scope(|scope| {
+            let acting = scope.spawn(|| act(&conn));
+            gate.wait_until_reached();
+            renameat(&conn, "f", "g");
+            gate.open();
+            acting.join().unwrap().unwrap();
+        });
+        // Once more, as it is known among those that can be moved.
+        renameat(&conn, "g", "h");
+        assert_eq!(remove(&conn, fid), Ok(()), "fid {fid}");
+        assert_eq!(conn.walk(0, 3, &["h"]), Err(Errno::ENOENT));
     }
 }
 
@@ -273,7 +306,7 @@ fn an_attribute_that_is_written_in_part_is_not_set() {
 
 #[test]
 fn values_that_fids_hold_are_bounded() {
-    let conn = Conn::over(crate::harness::model(), Dialect::Linux, |config| {
+    let conn = Conn::over(model(), Dialect::Linux, |config| {
         config.bounds.xattr_bytes = 100;
         config.bounds.fids = 5;
     });

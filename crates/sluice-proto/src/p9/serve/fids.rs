@@ -3,8 +3,9 @@
 //! A fid is a value: what changes its meaning (opening it, walking it
 //! elsewhere) puts another one in its place. No two requests do that to one fid
 //! at a time (`schedule`), and one that only uses it keeps what it found until
-//! it is done. Only the name that led to its file changes in place, when it is
-//! moved through whatever fid.
+//! it is done. Only the place of its file changes, when it is moved through
+//! whatever fid: all fids that came of one finding share it, those that are
+//! still being made too.
 
 use super::quota::{Quota, Room};
 use super::translate::stable_qid;
@@ -14,8 +15,7 @@ use crate::parked::ParkedLocks;
 use sluice_vfs::{
     Attr, Ctx, Entry, Errno, Features, FileType, HandleId, NodeId, Release, Result, Session,
 };
-use std::collections::HashMap;
-use std::collections::hash_map;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -69,18 +69,24 @@ impl Drop for NodeRef {
     }
 }
 
-/// The name by which a fid got to its file.
+/// The name by which a fid got to its file. That of the directory itself is no part of
+/// it: what is above may move.
 #[derive(Clone)]
 pub(super) struct Place {
     pub(super) dir: Arc<NodeRef>,
     pub(super) name: Arc<[u8]>,
+    /// The same for the same place, and rarely for two.
+    key: u64,
 }
 
 impl Place {
     pub(super) fn new(dir: &Arc<NodeRef>, name: &[u8]) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (dir.node, name).hash(&mut hasher);
         Place {
             dir: Arc::clone(dir),
             name: name.into(),
+            key: hasher.finish(),
         }
     }
 
@@ -89,13 +95,6 @@ impl Place {
             self.dir.node == other.dir.node && Arc::ptr_eq(&self.dir.tree, &other.dir.tree);
         is_same_dir && self.name == other.name
     }
-
-    /// The same for the same place, and rarely for two.
-    fn key(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        (self.dir.node, &self.name).hash(&mut hasher);
-        hasher.finish()
-    }
 }
 
 /// What a fid stands for.
@@ -103,7 +102,9 @@ pub(super) struct Fid {
     /// Who attached.
     pub(super) user: Arc<User>,
     pub(super) node: Arc<NodeRef>,
-    place: Mutex<Option<Place>>,
+    /// Changes only while the table of fids is locked. The root has none, nor has what
+    /// was reached by `..`.
+    place: Option<Arc<Mutex<Place>>>,
     pub(super) state: FidState,
 }
 
@@ -197,7 +198,7 @@ pub(super) struct Written {
 }
 
 impl Fid {
-    /// A file that `user` found at `place`; the root has none.
+    /// A file that `user` found at `place`.
     pub(super) fn new(
         user: &Arc<User>,
         node: Arc<NodeRef>,
@@ -207,7 +208,7 @@ impl Fid {
         Fid {
             user: Arc::clone(user),
             node,
-            place: Mutex::new(place),
+            place: place.map(|place| Arc::new(Mutex::new(place))),
             state,
         }
     }
@@ -219,17 +220,23 @@ impl Fid {
 
     /// The same file, used for something else.
     pub(super) fn in_state(&self, state: FidState) -> Fid {
-        Fid::new(&self.user, Arc::clone(&self.node), self.place(), state)
+        Fid {
+            user: Arc::clone(&self.user),
+            node: Arc::clone(&self.node),
+            place: self.place.clone(),
+            state,
+        }
     }
 
     /// By what name it got to its file, with the moves since then that were made
-    /// through this connection; none for the root.
+    /// through this connection.
     pub(super) fn place(&self) -> Option<Place> {
-        self.lock_place().clone()
+        self.lock_place().map(|place| place.clone())
     }
 
-    fn lock_place(&self) -> MutexGuard<'_, Option<Place>> {
-        self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_place(&self) -> Option<MutexGuard<'_, Place>> {
+        let place = self.place.as_ref()?;
+        Some(place.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What it has open, if that is a file or directory.
@@ -289,30 +296,21 @@ impl Fid {
 pub(super) struct FidTable(Mutex<Fids>);
 
 struct Fids {
-    meanings: HashMap<u32, Meaning>,
+    meanings: HashMap<u32, Arc<Fid>>,
+    placed: Placed,
     quota: Quota,
 }
 
-/// What a fid stands for, and the key of its place, by which it is found.
-struct Meaning {
-    fid: Arc<Fid>,
-    key: Option<u64>,
-}
-
-impl Meaning {
-    fn new(fid: Fid) -> Self {
-        Meaning {
-            key: fid.place().map(|place| place.key()),
-            fid: Arc::new(fid),
-        }
-    }
-}
+/// Which fids have a place: pairs of a place's key and a fid.
+#[derive(Default)]
+struct Placed(BTreeSet<(u64, u32)>);
 
 impl FidTable {
     /// A table for as many fids as `quota` has.
     pub(super) fn new(quota: Quota) -> Self {
         FidTable(Mutex::new(Fids {
             meanings: HashMap::new(),
+            placed: Placed::default(),
             quota,
         }))
     }
@@ -321,7 +319,7 @@ impl FidTable {
     pub(super) fn get(&self, fid: u32) -> Result<Arc<Fid>> {
         let fids = self.lock();
         let meaning = fids.meanings.get(&fid).ok_or(Errno::EBADF)?;
-        Ok(Arc::clone(&meaning.fid))
+        Ok(Arc::clone(meaning))
     }
 
     /// Makes sure that a fid is free to be given a meaning: `EBADF` if it is in
@@ -337,53 +335,103 @@ impl FidTable {
 
     /// Gives a free fid a meaning; as [`FidTable::require_free`].
     pub(super) fn insert(&self, fid: u32, meaning: Fid) -> Result<()> {
-        let meaning = Meaning::new(meaning);
-        let Fids { meanings, quota } = &mut *self.lock();
-        match meanings.entry(fid) {
-            hash_map::Entry::Occupied(_) => Err(Errno::EBADF),
-            hash_map::Entry::Vacant(_) if !quota.take(1) => Err(Errno::ENFILE),
-            hash_map::Entry::Vacant(free) => {
-                free.insert(meaning);
-                Ok(())
-            }
+        let meaning = Arc::new(meaning);
+        let mut fids = self.lock();
+        if fids.meanings.contains_key(&fid) {
+            return Err(Errno::EBADF);
         }
+        if !fids.quota.take(1) {
+            return Err(Errno::ENFILE);
+        }
+        fids.put(fid, meaning);
+        Ok(())
     }
 
     /// Gives a fid that is in use another meaning.
     pub(super) fn replace(&self, fid: u32, meaning: Fid) {
-        let meaning = Meaning::new(meaning);
-        let before = self.lock().meanings.insert(fid, meaning);
+        let before = self.lock().put(fid, Arc::new(meaning));
         drop(before); // outside the lock: it may close a file
     }
 
     /// A file was moved: whatever fid got to it by its old name goes along.
     pub(super) fn follow(&self, from: &Place, to: &Place) {
-        let keys = (from.key(), to.key());
-        let mut fids = self.lock();
-        let all = fids.meanings.values_mut();
-        let here = all.filter(|meaning| meaning.key == Some(keys.0));
-        let left: Vec<Place> = here
-            .filter_map(|meaning| {
-                let mut place = meaning.fid.lock_place();
-                let left = place.take_if(|place| place.is(from))?;
-                *place = Some(to.clone());
-                meaning.key = Some(keys.1);
-                Some(left)
-            })
-            .collect();
-        drop(fids);
+        let left = self.lock().follow(from, to);
         drop(left); // outside the lock: it may forget a directory
     }
 
     /// Takes a fid out; `EBADF`.
     pub(super) fn remove(&self, fid: u32) -> Result<Arc<Fid>> {
         let mut fids = self.lock();
-        let meaning = fids.meanings.remove(&fid).ok_or(Errno::EBADF)?;
+        let meaning = fids.take(fid).ok_or(Errno::EBADF)?;
         fids.quota.give_back(1);
-        Ok(meaning.fid)
+        Ok(meaning)
     }
 
     fn lock(&self) -> MutexGuard<'_, Fids> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Fids {
+    /// Gives a fid a meaning, instead of the one that it had.
+    fn put(&mut self, number: u32, fid: Arc<Fid>) -> Option<Arc<Fid>> {
+        let before = self.take(number);
+        if let Some(place) = fid.lock_place() {
+            self.placed.0.insert((place.key, number));
+        }
+        self.meanings.insert(number, fid);
+        before
+    }
+
+    fn take(&mut self, number: u32) -> Option<Arc<Fid>> {
+        let fid = self.meanings.remove(&number)?;
+        if let Some(place) = fid.lock_place() {
+            self.placed.0.remove(&(place.key, number));
+        }
+        Some(fid)
+    }
+
+    /// The places that were left.
+    fn follow(&mut self, from: &Place, to: &Place) -> Vec<Place> {
+        let mut left = Vec::new();
+        for number in self.placed.by(from.key) {
+            let fid = self.meanings.get(&number);
+            let Some(mut place) = fid.and_then(|fid| fid.lock_place()) else {
+                continue;
+            };
+            // Another fid may have brought it there already.
+            if place.is(from) {
+                left.push(std::mem::replace(&mut *place, to.clone()));
+            }
+            if place.key != from.key {
+                self.placed.0.remove(&(from.key, number));
+                self.placed.0.insert((place.key, number));
+            }
+        }
+        left
+    }
+}
+
+impl Placed {
+    /// The fids whose place has this key; others are not looked at.
+    fn by(&self, key: u64) -> Vec<u32> {
+        let all = self.0.range((key, 0)..=(key, u32::MAX));
+        all.map(|(_, number)| *number).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_moved_concerns_the_fids_that_have_its_place_and_no_others() {
+        let ends = [0, 1, u32::MAX];
+        let keys = [0, 6, 7, 8, u64::MAX].into_iter();
+        let all = keys.flat_map(|key| ends.map(|number| (key, number)));
+        let placed = Placed(all.collect());
+        assert_eq!(placed.by(7), ends);
+        assert_eq!(placed.by(u64::MAX), ends);
+        assert_eq!(placed.by(5), []);
     }
 }
