@@ -348,6 +348,19 @@ fn the_version_of_a_qid_is_stable_or_follows_the_content() {
     }
 }
 
+/// What was made came with its attributes: nothing is asked that could fail afterwards.
+#[test]
+fn once_a_file_is_made_its_fid_is_too() {
+    let plan = Arc::<Plan>::default();
+    let service = Arc::new(FaultyService::new(model(), Arc::clone(&plan)));
+    let conn = Conn::over(service, Dialect::Linux, |config| {
+        config.options.qid_version = QidVersion::Content;
+    });
+    plan.fail("getattr", 0, 1, Errno::EIO);
+    conn.lcreate(1, "f", b"abc");
+    assert_eq!(plan.pending(), 1);
+}
+
 #[test]
 fn listings_are_whole_entries_and_end_with_none() {
     let conn = tree();

@@ -322,6 +322,43 @@ fn what_depends_on_the_new_fid_waits_for_it() {
     }
 }
 
+/// Two that would each take the last fid: the second finds out before it makes anything.
+#[test]
+fn a_file_for_which_there_is_no_fid_is_not_made() {
+    let plan = Arc::<Plan>::default();
+    let service = Arc::new(FaultyService::new(model(), Arc::clone(&plan)));
+    let conn = Conn::over(service, S, |config| config.bounds.fids = 2);
+    let gate = plan.stall("create");
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| conn.create_at((0, 1), &["a"], READ).map(drop));
+        gate.wait_until_reached();
+        let mut room = [0; 64];
+        let names = Names::new(&[b"b"], &mut room).unwrap();
+        let (fid, newfid, flags, mode, gid) = (0, 2, READ, 0o644, 0);
+        let second = Request::CreateAt {
+            fid,
+            newfid,
+            flags,
+            mode,
+            gid,
+            names,
+        };
+        let second = conn.call_tagged(2, &second, b"").map(drop);
+        gate.open();
+        assert_eq!(
+            (first.join().unwrap(), second),
+            (Ok(()), Err(Errno::ENFILE))
+        );
+    });
+    let found = conn.stat_at((0, NOFID), &["b"]);
+    assert_eq!(found.map(drop), Err(Errno::ENOENT));
+    // What was set aside in vain is there again.
+    conn.clunk(1).unwrap();
+    let missing = conn.open_at((0, 1), &["b"], READ);
+    assert_eq!(missing.map(drop), Err(Errno::ENOENT));
+    conn.open_at((0, 1), &["a"], READ).unwrap();
+}
+
 /// Who did not ask for the extension has none.
 #[test]
 fn other_dialects_do_not_know_these_messages() {

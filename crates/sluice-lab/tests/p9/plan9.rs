@@ -127,6 +127,30 @@ fn plan_9_takes_modes_from_the_directory() {
 }
 
 #[test]
+fn a_directory_that_cannot_be_opened_so_is_not_made_or_leaves_its_fid_where_it_was() {
+    for dialect in OLD {
+        let plan = Arc::<Plan>::default();
+        let service = Arc::new(FaultyService::new(model(), Arc::clone(&plan)));
+        let conn = Conn::over(service, dialect, |_| {});
+        let perm = Perm::DIR | Perm::from_bits_retain(0o755);
+        let made = create(&conn, 1, "d", perm, OpenMode::RDWR, "");
+        assert_eq!(made, Err(Errno::EISDIR));
+        assert_eq!(conn.walk(0, 1, &["d"]), Err(Errno::ENOENT));
+        plan.fail("open", 0, 1, Errno::EIO);
+        conn.walk(0, 1, &[]).unwrap();
+        let made = conn.call(&Request::Create {
+            fid: 1,
+            name: Str(b"d"),
+            perm,
+            mode: OpenMode::empty(),
+            extension: Extended(Str(b"")),
+        });
+        assert_eq!(made.map(drop), Err(Errno::EIO));
+        assert_eq!(conn.walk(1, 2, &["d"]).unwrap().len(), 1);
+    }
+}
+
+#[test]
 fn unix_makes_all_kinds_of_nodes() {
     let conn = Conn::new(Dialect::Unix);
     let make =

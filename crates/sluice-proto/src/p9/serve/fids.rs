@@ -10,7 +10,7 @@
 use super::quota::{Quota, Room};
 use super::translate::stable_qid;
 use super::users::User;
-use crate::p9::wire::Qid;
+use crate::p9::wire::{NOFID, Qid};
 use crate::parked::ParkedLocks;
 use sluice_vfs::{
     Attr, Ctx, Entry, Errno, Features, FileType, HandleId, NodeId, Release, Result, Session,
@@ -322,29 +322,20 @@ impl FidTable {
         Ok(Arc::clone(meaning))
     }
 
-    /// Makes sure that a fid is free to be given a meaning: `EBADF` if it is in
-    /// use (fids are the client's to choose), `ENFILE` if there are too many.
-    pub(super) fn require_free(&self, fid: u32) -> Result<()> {
-        let fids = self.lock();
-        match fids.meanings.contains_key(&fid) || fid == crate::p9::wire::NOFID {
-            true => Err(Errno::EBADF),
-            false if !fids.quota.has_room() => Err(Errno::ENFILE),
-            false => Ok(()),
-        }
-    }
-
-    /// Gives a free fid a meaning; as [`FidTable::require_free`].
-    pub(super) fn insert(&self, fid: u32, meaning: Fid) -> Result<()> {
-        let meaning = Arc::new(meaning);
+    /// Sets a fid aside that is to get a meaning, so that whatever is made for it will
+    /// have one: `EBADF` if it is in use (fids are the client's to choose), `ENFILE` if
+    /// there are too many.
+    pub(super) fn reserve(&self, fid: u32) -> Result<Reserved<'_>> {
         let mut fids = self.lock();
-        if fids.meanings.contains_key(&fid) {
-            return Err(Errno::EBADF);
+        match fids.meanings.contains_key(&fid) || fid == NOFID {
+            true => Err(Errno::EBADF),
+            false if !fids.quota.take(1) => Err(Errno::ENFILE),
+            false => Ok(Reserved {
+                table: self,
+                fid,
+                is_used: false,
+            }),
         }
-        if !fids.quota.take(1) {
-            return Err(Errno::ENFILE);
-        }
-        fids.put(fid, meaning);
-        Ok(())
     }
 
     /// Gives a fid that is in use another meaning.
@@ -369,6 +360,30 @@ impl FidTable {
 
     fn lock(&self) -> MutexGuard<'_, Fids> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A fid that is free, and counts already. Given back when it is dropped.
+pub(super) struct Reserved<'t> {
+    table: &'t FidTable,
+    fid: u32,
+    is_used: bool,
+}
+
+impl Reserved<'_> {
+    /// Gives it its meaning.
+    pub(super) fn fill(mut self, meaning: Fid) {
+        self.is_used = true;
+        let before = self.table.lock().put(self.fid, Arc::new(meaning));
+        drop(before); // none: nobody else gives this fid a meaning meanwhile
+    }
+}
+
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        if !self.is_used {
+            self.table.lock().quota.give_back(1);
+        }
     }
 }
 

@@ -78,10 +78,6 @@ impl Pool {
             self.0.fetch_add(count, Ordering::Relaxed);
         }
     }
-
-    fn is_empty(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == 0
-    }
 }
 
 /// What one connection holds. Given back when it is dropped.
@@ -100,11 +96,6 @@ impl Quota {
             max,
             used: 0,
         }
-    }
-
-    /// Whether there is another one, which may be somebody else's a moment later.
-    pub(super) fn has_room(&self) -> bool {
-        self.used < self.max && (self.used < self.assured || !self.pool.is_empty())
     }
 
     /// Takes some, unless there are too few.
@@ -179,9 +170,9 @@ mod tests {
         let mut one = Quota::new(&pool, 2, 100);
         let mut other = Quota::new(&pool, 2, 100);
         assert!(one.take(7) && !one.take(1));
-        assert!(other.take(2) && !other.has_room());
+        assert!(other.take(2) && !other.take(1));
         one.give_back(1);
-        assert!(other.has_room() && other.take(1) && !one.take(1));
+        assert!(other.take(1) && !one.take(1));
         // All comes back, and no more.
         drop(other);
         assert!(one.take(1) && !one.take(1));
@@ -194,7 +185,7 @@ mod tests {
         let pool = Pool::new(100);
         let mut quota = Quota::new(&pool, 2, 4);
         assert!(!quota.take(5) && !quota.take(usize::MAX));
-        assert!(quota.take(4) && !quota.has_room());
+        assert!(quota.take(4) && !quota.take(1));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub(in super::super) fn attach(
         return Err(Errno::EBADF);
     }
     let connection = call.connection;
-    connection.fids.require_free(fid)?;
+    let fid = connection.fids.reserve(fid)?;
     let user = Connection::user(call.config, uname, n_uname.get())?;
     let tree = connection.tree(call.service, call.config, aname)?;
     let ctx = Ctx::new(user.caller());
@@ -30,7 +30,7 @@ pub(in super::super) fn attach(
     let node = NodeRef::root(&tree, &root.attr);
     let meaning = Fid::new(&user, node, None, FidState::Path);
     let qid = qid_of(call, &meaning)?;
-    connection.fids.insert(fid, meaning)?;
+    fid.fill(meaning);
     answer.set(&Reply::Attach { qid })
 }
 

@@ -6,7 +6,7 @@ use super::open::{IOUNIT, create_file, open_name, open_path};
 use super::walk::{check_start, step};
 use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
-use crate::p9::serve::fids::{Fid, FidState};
+use crate::p9::serve::fids::Fid;
 use crate::p9::serve::translate::{getattr, lopen_flags, qid};
 use crate::p9::wire::{LopenFlags, NOFID, Names, QID_LEN, Qids, Reply};
 use arrayvec::ArrayVec;
@@ -20,7 +20,8 @@ pub(in super::super) fn open_at(
     answer: &mut Answer,
 ) -> Result<()> {
     let flags = lopen_flags(flags)? - OpenFlags::EXCLUSIVE;
-    let mut way = Way::begin(call, fids.0, Some(fids.1), names)?;
+    let mut way = Way::begin(call, fids.0, names)?;
+    let newfid = call.connection.fids.reserve(fids.1)?;
     let (opened, attr) = match names.iter().last() {
         Some(name) if !matches!(name, b"." | b"..") => {
             way.go(call, names.iter().take(names.len() - 1))?;
@@ -35,7 +36,7 @@ pub(in super::super) fn open_at(
             (opened, attr)
         }
     };
-    call.connection.fids.insert(fids.1, opened)?;
+    newfid.fill(opened);
     answer.set(&Reply::OpenAt {
         iounit: IOUNIT,
         attr: getattr(&attr, call.config.options.qid_version),
@@ -52,7 +53,8 @@ pub(in super::super) fn create_at(
     answer: &mut Answer,
 ) -> Result<()> {
     let steps = names.len().checked_sub(1).ok_or(Errno::EINVAL)?;
-    let mut way = Way::begin(call, fids.0, Some(fids.1), names)?;
+    let mut way = Way::begin(call, fids.0, names)?;
+    let newfid = call.connection.fids.reserve(fids.1)?;
     way.go(call, names.iter().take(steps))?;
     let name = names.iter().last().unwrap_or_default();
     let args = CreateArgs {
@@ -62,7 +64,7 @@ pub(in super::super) fn create_at(
     let dir = &way.at;
     let (made, attr) = create_file(dir, &dir.maker_ctx(gid), name, &args, false)?;
     way.pass(call, &attr)?;
-    call.connection.fids.insert(fids.1, made)?;
+    newfid.fill(made);
     answer.set(&Reply::CreateAt {
         iounit: IOUNIT,
         attr: getattr(&attr, call.config.options.qid_version),
@@ -76,8 +78,11 @@ pub(in super::super) fn stat_at(
     names: &Names<'_>,
     answer: &mut Answer,
 ) -> Result<()> {
-    let newfid = (fids.1 != NOFID).then_some(fids.1);
-    let mut way = Way::begin(call, fids.0, newfid, names)?;
+    let mut way = Way::begin(call, fids.0, names)?;
+    let newfid = match fids.1 {
+        NOFID => None,
+        newfid => Some(call.connection.fids.reserve(newfid)?),
+    };
     way.go(call, names.iter())?;
     let attr = match way.attr {
         Some(attr) => attr,
@@ -85,7 +90,7 @@ pub(in super::super) fn stat_at(
         None => attr_of(&*call.fid(fids.0)?)?,
     };
     if let Some(newfid) = newfid {
-        call.connection.fids.insert(newfid, way.at)?;
+        newfid.fill(way.at);
     }
     answer.set(&Reply::StatAt {
         attr: getattr(&attr, call.config.options.qid_version),
@@ -102,14 +107,10 @@ struct Way {
 }
 
 impl Way {
-    /// From `fid`; to `newfid`, unless no fid is to be made.
-    fn begin(call: &Call<'_>, fid: u32, newfid: Option<u32>, names: &Names<'_>) -> Result<Self> {
+    /// From `fid`.
+    fn begin(call: &Call<'_>, fid: u32, names: &Names<'_>) -> Result<Self> {
         let from = call.fid(fid)?;
-        match (newfid, &from.state) {
-            (Some(newfid), _) => check_start(call, &from, false, newfid, names)?,
-            (None, FidState::XattrRead(_) | FidState::XattrWrite(_)) => return Err(Errno::EBADF),
-            (None, _) => {}
-        }
+        check_start(&from, false, names)?;
         Ok(Way {
             at: from.cloned(),
             attr: None,

@@ -1,13 +1,13 @@
 //! Making nodes. A peer's umask was applied before the mode was sent.
 
+use super::attr_of;
 use super::names::require_same_tree;
-use super::open::{IOUNIT, create_file, open_fid};
+use super::open::{IOUNIT, create_file, open_path, opening_flags};
 use super::walk::qid_of_new;
-use super::{attr_of, qid_of};
 use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
 use crate::p9::serve::fids::{Fid, FidState, NodeRef, Place};
-use crate::p9::serve::translate::{open_mode, unix_perm};
+use crate::p9::serve::translate::{open_mode, qid, unix_perm};
 use crate::p9::wire::{OpenMode, Perm, Reply};
 use sluice_vfs::{
     CreateArgs, Device, Entry, Errno, FileType, Name, NewNode, OpenFlags, Result,
@@ -86,8 +86,8 @@ pub(in super::super) fn link(
     answer.set(&Reply::Link {})
 }
 
-/// Tcreate: the fid moves to what is made, and opens it if that can be done. In
-/// 9P2000.u the extension says what the mode alone can't.
+/// Tcreate: the fid moves to what is made, opened if that can be done, or stays where it
+/// is. In 9P2000.u the extension says what the mode alone can't.
 pub(in super::super) fn create(
     call: &Call<'_>,
     number: u32,
@@ -105,7 +105,10 @@ pub(in super::super) fn create(
         kind if kind.is_empty() => {
             return create_and_open(call, number, &dir, name, bits, mode, answer);
         }
-        Perm::DIR => make_dir(&dir, name, bits, u32::MAX)?,
+        Perm::DIR => {
+            opening_flags(FileType::Directory, open_mode(mode))?;
+            make_dir(&dir, name, bits, u32::MAX)?
+        }
         _ if !call.is_unix() => return Err(Errno::EINVAL),
         Perm::SYMLINK => make_symlink(&dir, name, extension, u32::MAX)?,
         Perm::LINK => make_link(&dir, &*linked_fid(call, extension)?, name)?,
@@ -116,18 +119,12 @@ pub(in super::super) fn create(
     };
     let node = NodeRef::new(&dir.node.tree, &entry);
     let place = Place::new(&dir.node, name);
-    let made = Fid::new(&dir.user, node, Some(place), FidState::Path);
-    let is_dir = made.node.is_dir();
-    let mut qid = qid_of(call, &made)?;
-    call.connection.fids.replace(number, made);
-    if is_dir {
-        qid = open_fid(
-            call,
-            number,
-            open_mode(mode),
-            mode.contains(OpenMode::RCLOSE),
-        )?;
+    let mut made = Fid::new(&dir.user, node, Some(place), FidState::Path);
+    if made.node.is_dir() {
+        made = open_path(&made, open_mode(mode), mode.contains(OpenMode::RCLOSE))?;
     }
+    call.connection.fids.replace(number, made);
+    let qid = qid(&entry.attr, call.config.options.qid_version);
     let iounit = IOUNIT;
     answer.set(&Reply::Create { qid, iounit })
 }
@@ -147,9 +144,9 @@ fn create_and_open(
         new: NewNode::with_perm(bits),
     };
     let removes = mode.contains(OpenMode::RCLOSE);
-    let (made, _) = create_file(dir, &dir.ctx(), name, &args, removes)?;
-    let qid = qid_of(call, &made)?;
+    let (made, attr) = create_file(dir, &dir.ctx(), name, &args, removes)?;
     call.connection.fids.replace(number, made);
+    let qid = qid(&attr, call.config.options.qid_version);
     let iounit = IOUNIT;
     answer.set(&Reply::Create { qid, iounit })
 }

@@ -4,7 +4,7 @@ use super::qid_of;
 use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
 use crate::p9::serve::fids::{Fid, FidState, NodeRef, OpenFid, Place};
-use crate::p9::serve::translate::{lopen_flags, open_mode};
+use crate::p9::serve::translate::{lopen_flags, open_mode, qid};
 use crate::p9::wire::{LopenFlags, OpenMode, Qid, Reply};
 use sluice_vfs::{
     Attr, CreateArgs, Created, Ctx, Errno, FileType, Name, NewNode, OpenFlags, Result, UnixMode,
@@ -51,8 +51,8 @@ pub(in super::super) fn lcreate(
         flags: lopen_flags(flags)? - OpenFlags::DIRECTORY,
         new: NewNode::with_perm(mode & UnixMode::PERM_MASK),
     };
-    let (made, _) = create_file(&dir, &dir.maker_ctx(gid), name, &args, false)?;
-    let qid = qid_of(call, &made)?;
+    let (made, attr) = create_file(&dir, &dir.maker_ctx(gid), name, &args, false)?;
+    let qid = qid(&attr, call.config.options.qid_version);
     call.connection.fids.replace(fid, made);
     let iounit = IOUNIT;
     answer.set(&Reply::Lcreate { qid, iounit })
@@ -109,16 +109,21 @@ pub(super) fn open_fid(
 /// What a fid becomes when it is opened.
 pub(super) fn open_path(fid: &Fid, flags: OpenFlags, removes: bool) -> Result<Fid> {
     fid.require_path()?;
-    let flags = match fid.node.file_type {
-        FileType::Directory if flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE) => {
-            return Err(Errno::EISDIR);
-        }
-        FileType::Directory => {
-            OpenFlags::READ | OpenFlags::DIRECTORY | (flags & OpenFlags::NOATIME)
-        }
-        _ => flags,
-    };
+    let flags = opening_flags(fid.node.file_type, flags)?;
     let opened = fid.session().open(&fid.ctx(), fid.node.node, flags)?;
     let open = OpenFid::new(&fid.node, opened.handle, removes);
     Ok(fid.in_state(FidState::Open(open)))
+}
+
+/// How such a file is opened for a peer that asks for `flags`.
+pub(super) fn opening_flags(file_type: FileType, flags: OpenFlags) -> Result<OpenFlags> {
+    match file_type {
+        FileType::Directory if flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE) => {
+            Err(Errno::EISDIR)
+        }
+        FileType::Directory => {
+            Ok(OpenFlags::READ | OpenFlags::DIRECTORY | (flags & OpenFlags::NOATIME))
+        }
+        _ => Ok(flags),
+    }
 }

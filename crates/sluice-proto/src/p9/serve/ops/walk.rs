@@ -19,7 +19,12 @@ pub(in super::super) fn walk(
     answer: &mut Answer,
 ) -> Result<()> {
     let from = call.fid(fid)?;
-    check_start(call, &from, fid == newfid, newfid, names)?;
+    let fids = &call.connection.fids;
+    check_start(&from, fid == newfid, names)?;
+    let made = match fid == newfid {
+        true => None,
+        false => Some(fids.reserve(newfid)?),
+    };
     let mut at = from.cloned();
     let mut qids: ArrayVec<[u8; QID_LEN], WALK_MAX> = ArrayVec::new();
     for name in names.iter() {
@@ -29,29 +34,19 @@ pub(in super::super) fn walk(
             Err(_) => return answer.set(&Reply::Walk { qids: Qids(&qids) }),
         }
     }
-    match (fid == newfid, names.is_empty()) {
-        (true, true) => {}
-        (true, false) => call.connection.fids.replace(newfid, at),
-        (false, _) => call.connection.fids.insert(newfid, at)?,
+    match made {
+        Some(made) => made.fill(at),
+        None if names.is_empty() => {}
+        None => fids.replace(fid, at),
     }
     answer.set(&Reply::Walk { qids: Qids(&qids) })
 }
 
-pub(super) fn check_start(
-    call: &Call<'_>,
-    from: &Fid,
-    is_same: bool,
-    newfid: u32,
-    names: &Names<'_>,
-) -> Result<()> {
+pub(super) fn check_start(from: &Fid, is_to_move: bool, names: &Names<'_>) -> Result<()> {
     match from.state {
-        FidState::XattrRead(_) | FidState::XattrWrite(_) => return Err(Errno::EBADF),
-        FidState::Open(_) if is_same && !names.is_empty() => return Err(Errno::EBADF),
-        FidState::Open(_) | FidState::Path => {}
-    }
-    match is_same {
-        true => Ok(()),
-        false => call.connection.fids.require_free(newfid),
+        FidState::XattrRead(_) | FidState::XattrWrite(_) => Err(Errno::EBADF),
+        FidState::Open(_) if is_to_move && !names.is_empty() => Err(Errno::EBADF),
+        FidState::Open(_) | FidState::Path => Ok(()),
     }
 }
 

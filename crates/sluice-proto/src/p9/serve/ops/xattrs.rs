@@ -21,8 +21,7 @@ pub(in super::super) fn xattrwalk(
     answer: &mut Answer,
 ) -> Result<()> {
     let fid = call.fid(fid)?;
-    let fids = &call.connection.fids;
-    fids.require_free(newfid)?;
+    let newfid = call.connection.fids.reserve(newfid)?;
     let (ctx, node) = (fid.ctx(), fid.node.node);
     let mut sink = VecSink::new(XATTR_VALUE_MAX.max(XATTR_LIST_MAX));
     if name.is_empty() {
@@ -36,7 +35,7 @@ pub(in super::super) fn xattrwalk(
     let size = value.len() as u64;
     let room = call.connection.xattr_budget.take(value.len())?;
     let state = FidState::XattrRead(XattrRead { value, _room: room });
-    fids.insert(newfid, fid.in_state(state))?;
+    newfid.fill(fid.in_state(state));
     answer.set(&Reply::Xattrwalk { size })
 }
 
