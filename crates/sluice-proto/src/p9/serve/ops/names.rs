@@ -103,7 +103,8 @@ pub(super) fn remove_file(fid: &Fid) -> Result<()> {
 
 /// Where the file of a fid is, if that is where the fid found it: another may
 /// have that name by now, or none (`ENOENT`). The root can't be moved or
-/// removed (`EBUSY`).
+/// removed (`EBUSY`). Linux removes and moves names, not inodes: what gets the
+/// name between this and the call that follows is what is removed or moved.
 fn place_now(fid: &Fid) -> Result<Place> {
     let place = fid.place().ok_or(Errno::EBUSY)?;
     let name = Name::new(&place.name)?;
