@@ -183,8 +183,7 @@ impl Sink {
             return None;
         }
         if self.piped.is_none() {
-            let held = self.reserved.take().unwrap_or_else(|| Held::new(len));
-            self.piped = Piped::new(held).ok();
+            self.piped = Piped::new(len, &mut self.reserved).ok();
         }
         match self.piped.as_mut()?.fill(fd, offset, len) {
             Ok(count) => Some(Ok(count)),
@@ -253,22 +252,30 @@ impl ReadSink for Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::p9::held_bytes;
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     use std::fs::File;
     use std::os::fd::AsFd;
+    use std::process::Command;
 
-    #[test]
-    fn what_cannot_go_through_a_pipe_is_counted_once() {
-        let mut sink = Sink {
+    /// Of a long read, for which there is memory.
+    fn sink() -> Sink {
+        Sink {
             piped: None,
             buffer: None,
             len: 0,
             reserved: Some(Held::new(2 * SMALL)),
             limit: 2 * SMALL,
             splice_from: 1,
-        };
+        }
+    }
+
+    #[test]
+    fn what_cannot_go_through_a_pipe_is_counted_once() {
+        let mut sink = sink();
         // The kernel has no splice(2) for it.
         let file = File::open("/proc/self/auxv").unwrap();
-        let mut pipe = Piped::new(Held::new(0)).unwrap();
+        let mut pipe = Piped::new(0, &mut None).unwrap();
         assert_eq!(
             pipe.fill(file.as_fd(), 0, 16),
             Err(rustix::io::Errno::INVAL)
@@ -276,5 +283,38 @@ mod tests {
         let count = sink.read_from(file.as_fd(), 0, 2 * SMALL).unwrap();
         assert!(count > 0 && count == sink.len);
         assert!(sink.piped.is_none() && sink.reserved.is_none());
+    }
+
+    /// In a process of its own, which may have no more descriptors.
+    #[test]
+    fn without_a_pipe_there_is_the_buffer_for_which_memory_was_set_aside() {
+        const NAME: &str = "serve::p9::exchange::tests::\
+            without_a_pipe_there_is_the_buffer_for_which_memory_was_set_aside";
+        const IN_CHILD: &str = "SLUICE_P9_TEST_WITHOUT_PIPES";
+        if std::env::var_os(IN_CHILD).is_none() {
+            let output = Command::new("/proc/self/exe")
+                .args(["--exact", NAME, "--test-threads=1"])
+                .env(IN_CHILD, "1")
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.contains("1 passed"), "{said}");
+            return;
+        }
+        let file = File::open("/proc/self/exe").unwrap();
+        let none = Rlimit {
+            current: Some(0),
+            ..getrlimit(Resource::Nofile)
+        };
+        setrlimit(Resource::Nofile, none).unwrap();
+        let (before, mut sink) = (held_bytes(), sink());
+        assert!(sink.splice(file.as_fd(), 0, 2 * SMALL).is_none());
+        assert!(sink.reserved.is_some());
+        assert_eq!(sink.read_from(file.as_fd(), 0, 2 * SMALL), Ok(2 * SMALL));
+        assert!(sink.piped.is_none() && sink.reserved.is_none());
+        let buffer = sink.buffer.as_ref().unwrap();
+        assert_eq!(held_bytes() - before, buffer.len());
+        drop(sink);
+        assert_eq!(held_bytes(), before);
     }
 }

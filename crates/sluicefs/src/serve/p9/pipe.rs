@@ -47,13 +47,15 @@ pub(super) struct Piped {
 }
 
 impl Piped {
-    /// Nothing yet. `held` counts what is to come as in use.
-    pub(super) fn new(held: Held) -> Result<Self, Errno> {
+    /// Nothing yet of up to `len` bytes, which count as in use: by what was `reserved` for
+    /// them, if anything was. That stays where it is if there is no pipe to be had.
+    pub(super) fn new(len: usize, reserved: &mut Option<Held>) -> Result<Self, Errno> {
+        let pipe = Pipe::new()?;
         Ok(Piped {
-            pipe: Some(Pipe::new()?),
+            pipe: Some(pipe),
             len: 0,
             has_rest: false,
-            held: Some(held),
+            held: Some(reserved.take().unwrap_or_else(|| Held::new(len))),
         })
     }
 
