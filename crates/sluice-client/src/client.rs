@@ -6,7 +6,7 @@ use crate::dir::ReadDir;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::meter::Counts;
-use crate::ops::{OpenFid, Stopped, Tree};
+use crate::ops::{Fid, OpenFid, Stopped, Tree};
 use crate::options::ConnectOptions;
 use crate::path::{Names, dir_and_name, names, os};
 use crate::transport::{Socket, Transport};
@@ -159,7 +159,7 @@ impl Client {
     /// What the server answers; `EINVAL` if it is none.
     pub fn read_link(&self, path: impl AsRef<Path>) -> Result<PathBuf> {
         let fid = self.fid(names(path.as_ref())?, false)?;
-        let target = self.tree.readlink(fid.number)?;
+        let target = self.tree.readlink(fid.number())?;
         Ok(PathBuf::from(os(&target)))
     }
 
@@ -209,7 +209,7 @@ impl Client {
     pub fn hard_link(&self, file: impl AsRef<Path>, path: impl AsRef<Path>) -> Result<()> {
         let file = self.fid(names(file.as_ref())?, false)?;
         self.in_dir(path.as_ref(), |tree, dir, name| {
-            tree.link(file.number, dir, name)
+            tree.link(file.number(), dir, name)
         })
     }
 
@@ -246,11 +246,11 @@ impl Client {
         if is_same {
             return self
                 .tree
-                .rename((old.number, old_name), (old.number, new_name));
+                .rename((old.number(), old_name), (old.number(), new_name));
         }
         let new = self.fid(new_dir, true)?;
         self.tree
-            .rename((old.number, old_name), (new.number, new_name))
+            .rename((old.number(), old_name), (new.number(), new_name))
     }
 
     /// Changes attributes; of what it leads to, if it is a symlink.
@@ -259,7 +259,7 @@ impl Client {
     /// What the server answers.
     pub fn set_metadata(&self, path: impl AsRef<Path>, changes: &SetAttr) -> Result<()> {
         let fid = self.fid(names(path.as_ref())?, true)?;
-        self.tree.setattr(fid.number, changes)
+        self.tree.setattr(fid.number(), changes)
     }
 
     /// Figures of the file system that holds a file.
@@ -268,7 +268,7 @@ impl Client {
     /// What the server answers.
     pub fn statfs(&self, path: impl AsRef<Path>) -> Result<StatFs> {
         let fid = self.fid(names(path.as_ref())?, true)?;
-        self.tree.statfs(fid.number)
+        self.tree.statfs(fid.number())
     }
 
     /// The value of an extended attribute.
@@ -278,7 +278,7 @@ impl Client {
     pub fn xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<Vec<u8>> {
         let name = XattrName::new(name)?;
         let fid = self.fid(names(path.as_ref())?, true)?;
-        self.tree.read_xattr(fid.number, name.as_bytes())
+        self.tree.read_xattr(fid.number(), name.as_bytes())
     }
 
     /// The names of all extended attributes.
@@ -287,7 +287,7 @@ impl Client {
     /// What the server answers.
     pub fn xattr_names(&self, path: impl AsRef<Path>) -> Result<Vec<Vec<u8>>> {
         let fid = self.fid(names(path.as_ref())?, true)?;
-        let list = self.tree.list_xattrs(fid.number)?;
+        let list = self.tree.list_xattrs(fid.number())?;
         let names = list.split(|byte| *byte == 0);
         Ok(names
             .filter(|name| !name.is_empty())
@@ -313,7 +313,7 @@ impl Client {
         let name = XattrName::new(name)?;
         let fid = self.fid(names(path.as_ref())?, true)?;
         self.tree
-            .write_xattr(fid.number, name.as_bytes(), value, flags)
+            .write_xattr(fid.number(), name.as_bytes(), value, flags)
     }
 
     /// Removes an extended attribute.
@@ -324,7 +324,7 @@ impl Client {
         let name = XattrName::new(name)?;
         let fid = self.fid(names(path.as_ref())?, true)?;
         self.tree
-            .write_xattr(fid.number, name.as_bytes(), b"", XattrFlags::REPLACE)
+            .write_xattr(fid.number(), name.as_bytes(), b"", XattrFlags::REPLACE)
     }
 
     fn file(&self, opened: OpenFid, flags: OpenFlags) -> File {
@@ -345,8 +345,7 @@ impl Client {
     /// A fid for what names lead to.
     fn fid(&self, way: Names, follow_last: bool) -> Result<Fid<'_>> {
         let tree = &self.tree;
-        let number = tree.walk_following(tree.root, way, follow_last)?;
-        Ok(Fid { tree, number })
+        tree.walk_following(tree.root, way, follow_last)
     }
 
     /// Does something with a name in a directory.
@@ -361,18 +360,6 @@ impl Client {
             return act(&self.tree, self.tree.root, name);
         }
         let dir = self.fid(dir, true)?;
-        act(&self.tree, dir.number, name)
-    }
-}
-
-/// A fid that is given back when dropped.
-struct Fid<'t> {
-    tree: &'t Tree,
-    number: u32,
-}
-
-impl Drop for Fid<'_> {
-    fn drop(&mut self) {
-        self.tree.clunk(self.number);
+        act(&self.tree, dir.number(), name)
     }
 }

@@ -38,6 +38,10 @@ pub struct ConnectOptions {
     /// Messages of one stream, or of one read or write that takes several,
     /// that are under way at a time; at least 1.
     pub window: usize,
+    /// The server takes messages in their order, as 9P does not say that it must:
+    /// opening a file by its path is one trip then, also where it is two messages.
+    /// Sluice's own has one for it, and needs no such word.
+    pub is_orderly: bool,
     /// Counts what is done. Clones of these options have the same one.
     pub meter: Arc<Meter>,
 }
@@ -59,6 +63,7 @@ impl Default for ConnectOptions {
             time_limit: Some(Duration::from_secs(60)),
             zero_copy_from: 1024,
             window: 8,
+            is_orderly: false,
             meter: Arc::default(),
         }
     }
@@ -77,9 +82,6 @@ impl ConnectOptions {
 pub(crate) struct Agreed {
     pub(crate) dialect: Dialect,
     pub(crate) msize: u32,
-    /// An offer before was answered with an error, as only diod does: it runs
-    /// messages side by side, and ends connections when they are about one fid.
-    pub(crate) is_disorderly: bool,
 }
 
 impl Agreed {

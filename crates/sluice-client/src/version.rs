@@ -17,17 +17,12 @@ const REPLY_MAX: usize = 1024;
 /// until one is taken. A server may answer with a lesser one.
 pub(crate) fn negotiate(transport: &dyn Transport, options: &ConnectOptions) -> Result<Agreed> {
     let mut answer = Vec::new();
-    let mut is_disorderly = false;
     for (index, offered) in options.dialects.iter().enumerate() {
         exchange(transport, *offered, options, &mut answer)?;
         let lesser = options.dialects.get(index..).unwrap_or_default();
         if let Some(agreed) = judge(&answer, options.msize, lesser)? {
-            return Ok(Agreed {
-                is_disorderly,
-                ..agreed
-            });
+            return Ok(agreed);
         }
-        is_disorderly |= is_error(&answer);
     }
     let said = String::from_utf8_lossy(&answer.split_off(HEADER_LEN.min(answer.len())))
         .escape_debug()
@@ -64,11 +59,7 @@ fn judge(answer: &[u8], msize_offered: u32, lesser: &[Dialect]) -> Result<Option
     if msize > msize_offered || msize < MSIZE_MIN {
         return Err(Violation::Value("the msize of its Rversion").into());
     }
-    Ok(Some(Agreed {
-        dialect,
-        msize,
-        is_disorderly: false,
-    }))
+    Ok(Some(Agreed { dialect, msize }))
 }
 
 /// Whether it is an Rlerror or an Rerror.

@@ -119,14 +119,6 @@ impl Connection {
         self.lock().fids.give_back(fid);
     }
 
-    /// A request that was to make this fid has failed: the server does not know it,
-    /// unless the answer is still to come.
-    pub(crate) fn give_back_unmade_fid(&self, fid: u32, error: &Error) {
-        if !matches!(error, Error::TimedOut(_)) {
-            self.give_back_fid(fid);
-        }
-    }
-
     /// Sends a request and waits for its reply.
     pub(crate) fn call(&self, request: &Request<'_>) -> Result<Answer> {
         let mut flights = Flights::new(self);
@@ -328,4 +320,4 @@ impl State {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -284,7 +284,7 @@ fn serve_model(stream: UnixStream) {
 }
 
 /// The model, over a connection that has room for so few requests.
-fn with_model(dialect: Dialect, room: u16) -> Tree {
+pub(crate) fn with_model(dialect: Dialect, room: u16) -> Tree {
     let (ours, theirs) = UnixStream::pair().unwrap();
     serve_model(theirs);
     let options = ConnectOptions {

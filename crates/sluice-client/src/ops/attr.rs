@@ -2,7 +2,7 @@
 
 use super::fused::attr_at;
 use super::walk::{NAMES_ROOM, Stopped, names};
-use super::{Tree, odd};
+use super::{Fid, Tree, odd};
 use crate::connection::Flights;
 use crate::error::{Error, Result};
 use crate::requests::Answer;
@@ -10,13 +10,10 @@ use crate::translate;
 use sluice_proto::p9::wire::{
     Counted, Dialect, GetattrMask, NOFID, QidType, Reply, Request, Stat, Trailing,
 };
-use sluice_vfs::{Attr, Errno, SetAttr, StatFs, WALK_MAX};
+use sluice_vfs::{Attr, Errno, SetAttr, StatFs};
 
 /// What is asked for, always: it is one call for the server.
 const MASK: GetattrMask = GetattrMask::BASIC.union(GetattrMask::BTIME);
-
-/// A name, the fid that it gets, and the tags of both messages.
-type WalkAndGetattr<'a> = (&'a [u8], u32, [u16; 2]);
 
 impl Tree {
     /// Attributes of a fid's file.
@@ -30,39 +27,13 @@ impl Tree {
         &self,
         fid: u32,
         list: &[impl AsRef<[u8]>],
-    ) -> std::result::Result<(u32, Attr), Stopped> {
-        if let Some(done) = self.stat_fused(fid, list, true) {
+    ) -> std::result::Result<(Fid<'_>, Attr), Stopped> {
+        if let Some(done) = self.lookup_fused(fid, list) {
             return done;
         }
-        if list.len() > WALK_MAX || !self.is_orderly() {
-            let (newfid, _) = self.walk(fid, list)?;
-            return self.asked(newfid);
-        }
-        let newfid = self.connection.take_fid();
-        let mut room = [0; NAMES_ROOM];
-        let names = names(list, &mut room)?;
-        let walk = Request::Walk { fid, newfid, names };
-        let getattr = self.getattr_request(newfid);
-        let [walked, asked] = self.connection.call_all([&walk, &getattr])?;
-        let walked = walked
-            .map_err(Stopped::from)
-            .and_then(|answer| self.judge_walk(fid, list, &answer));
-        let last = match walked {
-            Ok(last) => last,
-            Err(stopped) => {
-                self.connection.give_back_unmade_fid(newfid, &stopped.error);
-                return Err(stopped);
-            }
-        };
-        match asked.and_then(|answer| self.attr_in(&answer)) {
-            // Or else it was asked for half-way.
-            Ok(attr) if last.is_none_or(|qid| qid.path == attr.ino) => Ok((newfid, attr)),
-            _ => {
-                let found = self.asked(newfid)?;
-                self.note_disorder();
-                Ok(found)
-            }
-        }
+        let (new, _, answer) = self.walk_and_ask(fid, list, |new| self.getattr_request(new))?;
+        let attr = answer.and_then(|answer| self.attr_in(&answer))?;
+        Ok((new, attr))
     }
 
     /// Attributes of what names lead to.
@@ -71,111 +42,56 @@ impl Tree {
         fid: u32,
         list: &[impl AsRef<[u8]>],
     ) -> std::result::Result<Attr, Stopped> {
-        if let Some(done) = self.stat_fused(fid, list, false) {
-            return done.map(|(_, attr)| attr);
+        if let Some(done) = self.stat_fused(fid, list) {
+            return done;
         }
-        let (newfid, attr) = self.lookup(fid, list)?;
-        self.clunk(newfid);
-        Ok(attr)
+        self.lookup(fid, list).map(|(_, attr)| attr)
     }
 
     /// Attributes of what each of the names in a directory leads to, asked for at
-    /// once, unless the server has no order.
+    /// once.
     pub(crate) fn stat_many(
         &self,
         dir: u32,
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
-        match (self.is_fused(), self.is_orderly()) {
-            (true, _) => self.stat_many_fused(dir, list),
-            (false, true) => self.stat_many_in_order(dir, list),
-            (false, false) => Ok(list
-                .iter()
-                .map(|name| Some(self.stat_at(dir, &[(*name)?]).map_err(|it| it.error)))
-                .collect()),
+        match self.is_fused() {
+            true => self.stat_many_fused(dir, list),
+            false => self.stat_many_by_walks(dir, list),
         }
     }
 
-    /// Asks about each name, all at once: `answer` waits for what was sent.
-    fn about_each<'n, S>(
-        &self,
-        list: &[Option<&'n [u8]>],
-        send: impl Fn(&mut Flights<'_, '_>, &'n [u8]) -> Result<S>,
-        answer: impl Fn(&mut Flights<'_, '_>, S) -> Result<Result<Attr>>,
-    ) -> Result<Vec<Option<Result<Attr>>>> {
-        let mut flights = Flights::new(&self.connection);
-        let sent = list
-            .iter()
-            .map(|name| name.map(|name| send(&mut flights, name)).transpose());
-        let sent: Vec<Option<S>> = sent.collect::<Result<_>>()?;
-        sent.into_iter()
-            .map(|sent| sent.map(|it| answer(&mut flights, it)).transpose())
-            .collect()
-    }
-
-    /// The way to each and the question about it, all at once.
-    fn stat_many_in_order(
+    /// All ways at once, and then all questions.
+    fn stat_many_by_walks(
         &self,
         dir: u32,
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
-        let send = |flights: &mut Flights<'_, '_>, name| {
-            let mut room = [0; NAMES_ROOM];
-            let names = names(&[name], &mut room)?;
-            let newfid = self.connection.take_fid();
-            let walk = Request::Walk {
-                fid: dir,
-                newfid,
-                names,
-            };
-            let tags = flights.send_all([&walk, &self.getattr_request(newfid)])?;
-            Ok((name, newfid, tags))
-        };
-        self.about_each(list, send, |flights, sent| {
-            self.answer_in_order(dir, sent, flights)
-        })
-    }
-
-    /// What the two come to.
-    fn answer_in_order(
-        &self,
-        dir: u32,
-        (name, newfid, [walk, getattr]): WalkAndGetattr<'_>,
-        flights: &mut Flights<'_, '_>,
-    ) -> Result<Result<Attr>> {
-        let (walked, attr) = (flights.wait(walk), flights.wait(getattr));
-        for outcome in [&walked, &attr] {
-            if let Err(error) = outcome
-                && error.is_fatal()
-            {
-                return Err(error.clone());
-            }
-        }
-        let walked = walked
-            .map_err(Stopped::from)
-            .and_then(|answer| self.judge_walk(dir, &[name], &answer));
-        Ok(match walked {
-            Err(stopped) => {
-                let error = stopped.error;
-                self.connection.give_back_unmade_fid(newfid, &error);
-                Err(error)
-            }
-            Ok(_) => {
-                let attr = attr.and_then(|answer| self.attr_in(&answer));
-                self.told_in_order(newfid, attr)
-            }
-        })
-    }
-
-    /// What was asked right behind a walk; once more if that was too early.
-    fn told_in_order(&self, fid: u32, told: Result<Attr>) -> Result<Attr> {
-        let told = told.or_else(|_| {
-            let attr = self.getattr(fid)?;
-            self.note_disorder();
-            Ok(attr)
-        });
-        self.clunk(fid);
-        told
+        let found = self.each(
+            list.iter().copied(),
+            |flights, name| {
+                let mut room = [0; NAMES_ROOM];
+                let names = names(&[name], &mut room)?;
+                let mut new = self.new_fid();
+                let (fid, newfid) = (dir, new.number());
+                let [tag] = flights.send_all([&Request::Walk { fid, newfid, names }])?;
+                new.is_asked_for();
+                Ok((name, new, tag))
+            },
+            |flights, (name, mut new, tag)| {
+                let walked = self.judge_walk(dir, &mut new, &[name], flights.wait(tag));
+                walked.map(|_| new).map_err(|stopped| stopped.error)
+            },
+        )?;
+        self.each(
+            found.into_iter(),
+            |flights, found| {
+                let fid = found?;
+                let [tag] = flights.send_all([&self.getattr_request(fid.number())])?;
+                Ok((fid, tag))
+            },
+            |flights, (_fid, tag)| flights.wait(tag).and_then(|answer| self.attr_in(&answer)),
+        )
     }
 
     fn stat_many_fused(
@@ -183,30 +99,39 @@ impl Tree {
         dir: u32,
         list: &[Option<&[u8]>],
     ) -> Result<Vec<Option<Result<Attr>>>> {
-        let send = |flights: &mut Flights<'_, '_>, name| {
-            let mut room = [0; NAMES_ROOM];
-            let request = Request::StatAt {
-                fid: dir,
-                newfid: NOFID,
-                names: names(&[name], &mut room)?,
-            };
-            flights.send_all([&request])
-        };
-        self.about_each(list, send, |flights, [tag]| match flights.wait(tag) {
-            Err(error) if error.is_fatal() => Err(error),
-            answer => Ok(answer.and_then(|answer| attr_at(&answer))),
-        })
+        self.each(
+            list.iter().copied(),
+            |flights, name| {
+                let mut room = [0; NAMES_ROOM];
+                flights.send_all([&Request::StatAt {
+                    fid: dir,
+                    newfid: NOFID,
+                    names: names(&[name], &mut room)?,
+                }])
+            },
+            |flights, [tag]| flights.wait(tag).and_then(|answer| attr_at(&answer)),
+        )
     }
 
-    /// Attributes of a fid that was walked to; without success it is given back.
-    fn asked(&self, fid: u32) -> std::result::Result<(u32, Attr), Stopped> {
-        match self.getattr(fid) {
-            Ok(attr) => Ok((fid, attr)),
-            Err(error) => {
-                self.clunk(fid);
-                Err(error.into())
+    /// Asks about each of a list, all at once: `answer` waits for what was sent.
+    fn each<I, S, T>(
+        &self,
+        list: impl Iterator<Item = Option<I>>,
+        send: impl Fn(&mut Flights<'_, '_>, I) -> Result<S>,
+        answer: impl Fn(&mut Flights<'_, '_>, S) -> Result<T>,
+    ) -> Result<Vec<Option<Result<T>>>> {
+        let mut flights = Flights::new(&self.connection);
+        let sent: Vec<Option<Result<S>>> = list
+            .map(|item| item.map(|item| send(&mut flights, item)))
+            .collect();
+        let mut told = Vec::with_capacity(sent.len());
+        for sent in sent {
+            match sent.map(|sent| answer(&mut flights, sent?)) {
+                Some(Err(error)) if error.is_fatal() => return Err(error),
+                outcome => told.push(outcome),
             }
         }
+        Ok(told)
     }
 
     fn getattr_request(&self, fid: u32) -> Request<'static> {

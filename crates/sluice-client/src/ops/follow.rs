@@ -1,7 +1,7 @@
 //! Symlinks on the way.
 
-use super::Tree;
 use super::walk::Stopped;
+use super::{Fid, Tree};
 use crate::error::{Error, Result};
 use crate::path::{LINKS_MAX, Names, follow, names};
 use crate::translate::kind_of;
@@ -28,43 +28,42 @@ impl Tree {
                 return Err(error);
             };
             let to_link = way.get(..=at).unwrap_or_default();
-            let (fid, _) = self.walk(from, to_link).map_err(|stopped| stopped.error)?;
-            let target = self.readlink(fid);
-            self.clunk(fid);
-            way = follow(&way, at, &target?)?;
+            let (link, _) = self.walk(from, to_link).map_err(|stopped| stopped.error)?;
+            let target = self.readlink(link.number())?;
+            way = follow(&way, at, &target)?;
         }
         Err(Error::Refused(Errno::ELOOP))
     }
 
     /// A new fid for what names lead to.
-    pub(crate) fn walk_following(&self, from: u32, way: Names, follow_last: bool) -> Result<u32> {
+    pub(crate) fn walk_following(
+        &self,
+        from: u32,
+        way: Names,
+        follow_last: bool,
+    ) -> Result<Fid<'_>> {
         self.following(from, way, follow_last, |names| {
             let (fid, last) = self.walk(from, names)?;
             let is_link = last.is_some_and(|qid| kind_of(&qid) == FileType::Symlink);
             match follow_last && is_link {
-                true => {
-                    self.clunk(fid);
-                    Err(Stopped {
-                        error: Error::Refused(Errno::ELOOP),
-                        link_at: names.len().checked_sub(1),
-                    })
-                }
+                true => Err(Stopped {
+                    error: Error::Refused(Errno::ELOOP),
+                    link_at: names.len().checked_sub(1),
+                }),
                 false => Ok(fid),
             }
         })
     }
 
     /// A fid for a directory that takes the place of `root`, which is given back.
-    pub(super) fn dir_within(&self, root: u32, dir: &Path) -> Result<u32> {
+    pub(super) fn dir_within<'t>(&'t self, root: Fid<'t>, dir: &Path) -> Result<Fid<'t>> {
         let way = names(dir)?;
         if way.is_empty() {
             return Ok(root);
         }
-        let found = self.walk_following(root, way, true);
-        self.clunk(root);
-        let fid = found?;
-        match self.getattr(fid)?.mode.is_dir() {
-            true => Ok(fid),
+        let found = self.walk_following(root.number(), way, true)?;
+        match self.getattr(found.number())?.mode.is_dir() {
+            true => Ok(found),
             false => Err(Errno::ENOTDIR.into()),
         }
     }

@@ -1,11 +1,11 @@
 //! Messages that do what takes several elsewhere (docs/9p-extension.md).
 
 use super::walk::{NAMES_ROOM, Stopped, names};
-use super::{OpenFid, Tree, odd};
+use super::{Fid, OpenFid, Tree, odd};
 use crate::error::{Error, Result};
 use crate::requests::Answer;
 use crate::translate;
-use sluice_proto::p9::wire::{LopenFlags, NOFID, QidType, Reply, Request};
+use sluice_proto::p9::wire::{LopenFlags, NOFID, Names, QidType, Reply, Request};
 use sluice_vfs::{Attr, Errno, OpenFlags, UnixMode, WALK_MAX};
 use std::sync::atomic::Ordering;
 
@@ -20,13 +20,13 @@ impl Tree {
         list: &[impl AsRef<[u8]>],
         flags: OpenFlags,
     ) -> Fused<OpenFid> {
-        self.fused(fid, list, true, |newfid, names| Request::OpenAt {
+        let done = self.making(fid, list, |newfid, names| Request::OpenAt {
             fid,
             newfid,
             flags: translate::lopen_flags(flags),
             names,
-        })
-        .map(|done| done.and_then(|(newfid, answer)| Ok(self.opened(newfid, &answer)?)))
+        })?;
+        Some(done.and_then(|(new, answer)| Ok(self.opened(new, &answer)?)))
     }
 
     /// Tcreateat, whose last name is that of the file.
@@ -40,7 +40,7 @@ impl Tree {
     ) -> Fused<OpenFid> {
         let mut list: Vec<&[u8]> = dir.iter().map(AsRef::as_ref).collect();
         list.push(name);
-        let done = self.fused(fid, &list, true, |newfid, names| Request::CreateAt {
+        let done = self.making(fid, &list, |newfid, names| Request::CreateAt {
             fid,
             newfid,
             flags: translate::lopen_flags(flags) | LopenFlags::CREATE,
@@ -49,7 +49,7 @@ impl Tree {
             names,
         })?;
         Some(match done {
-            Ok((newfid, answer)) => self.opened(newfid, &answer).map_err(Stopped::from),
+            Ok((new, answer)) => self.opened(new, &answer).map_err(Stopped::from),
             // Whatever the file is, the way to it was found.
             Err(stopped) if stopped.link_at == Some(dir.len()) => Err(stopped.error.into()),
             Err(stopped) => Err(stopped),
@@ -64,7 +64,7 @@ impl Tree {
         name: &[u8],
         flags: OpenFlags,
         (bits, gid): (u32, u32),
-    ) -> Option<Result<(OpenFid, Option<u32>)>> {
+    ) -> Option<Result<(OpenFid, Option<Fid<'_>>)>> {
         if !self.is_fused() {
             return None;
         }
@@ -75,50 +75,58 @@ impl Tree {
             Ok(lists) => lists,
             Err(error) => return Some(Err(error)),
         };
-        let (fid, newfid) = (self.connection.take_fid(), self.connection.take_fid());
+        let (mut open, mut kept) = (self.new_fid(), self.new_fid());
         let create = Request::CreateAt {
             fid: dir,
-            newfid: fid,
+            newfid: open.number(),
             flags: translate::lopen_flags(flags) | LopenFlags::CREATE,
             mode: bits & UnixMode::PERM_MASK,
             gid,
             names: name,
         };
         let walk = Request::Walk {
-            fid,
-            newfid,
+            fid: open.number(),
+            newfid: kept.number(),
             names: none,
         };
         let [created, walked] = match self.connection.call_all([&create, &walk]) {
             Ok(answers) => answers,
             Err(lost) => return Some(Err(lost)),
         };
-        if let Err(error) = &walked {
-            self.connection.give_back_unmade_fid(newfid, error);
-        }
-        let kept = walked.is_ok().then_some(newfid);
+        kept.note(walked.as_ref().err());
+        open.note(created.as_ref().err());
         match created {
-            Ok(answer) => Some(self.opened(fid, &answer).map(|opened| (opened, kept))),
-            Err(error) => {
-                self.connection.give_back_unmade_fid(fid, &error);
-                (!self.is_at_a_loss(&error)).then_some(Err(error))
-            }
+            Err(error) if self.is_at_a_loss(&error) => None,
+            created => Some(
+                created
+                    .and_then(|answer| self.opened(open, &answer))
+                    .map(|opened| (opened, walked.is_ok().then_some(kept))),
+            ),
         }
     }
 
-    /// Tstatat; with a fid for what is there, or without.
-    pub(super) fn stat_fused(
+    /// Tstatat, with a fid for what is there.
+    pub(super) fn lookup_fused(
         &self,
         fid: u32,
         list: &[impl AsRef<[u8]>],
-        keeps: bool,
-    ) -> Fused<(u32, Attr)> {
-        self.fused(fid, list, keeps, |newfid, names| Request::StatAt {
+    ) -> Fused<(Fid<'_>, Attr)> {
+        let done = self.making(fid, list, |newfid, names| Request::StatAt {
             fid,
             newfid,
             names,
-        })
-        .map(|done| done.and_then(|(newfid, answer)| Ok((newfid, attr_at(&answer)?))))
+        })?;
+        Some(done.and_then(|(new, answer)| Ok((new, attr_at(&answer)?))))
+    }
+
+    /// Tstatat, without one.
+    pub(super) fn stat_fused(&self, fid: u32, list: &[impl AsRef<[u8]>]) -> Fused<Attr> {
+        let done = self.fused(fid, list, |names| Request::StatAt {
+            fid,
+            newfid: NOFID,
+            names,
+        })?;
+        Some(done.and_then(|answer| Ok(attr_at(&answer)?)))
     }
 
     /// Whether the server is asked for it.
@@ -126,14 +134,29 @@ impl Tree {
         self.is_fused.load(Ordering::Relaxed)
     }
 
-    /// Sends one; the fid that it made, and the answer.
-    fn fused<'r, N: AsRef<[u8]>>(
+    /// Sends one that makes a fid; that and the answer.
+    fn making<N: AsRef<[u8]>>(
         &self,
         fid: u32,
         list: &[N],
-        keeps: bool,
-        request: impl for<'n> FnOnce(u32, sluice_proto::p9::wire::Names<'n>) -> Request<'n> + 'r,
-    ) -> Fused<(u32, Answer)> {
+        request: impl for<'n> FnOnce(u32, Names<'n>) -> Request<'n>,
+    ) -> Fused<(Fid<'_>, Answer)> {
+        if !self.is_fused() {
+            return None;
+        }
+        let mut new = self.new_fid();
+        let newfid = new.number();
+        let done = self.fused(fid, list, |names| request(newfid, names))?;
+        new.note(done.as_ref().err().map(|stopped| &stopped.error));
+        Some(done.map(|answer| (new, answer)))
+    }
+
+    fn fused<N: AsRef<[u8]>>(
+        &self,
+        fid: u32,
+        list: &[N],
+        request: impl for<'n> FnOnce(Names<'n>) -> Request<'n>,
+    ) -> Fused<Answer> {
         if !self.is_fused() || list.len() > WALK_MAX {
             return None;
         }
@@ -142,17 +165,10 @@ impl Tree {
             Ok(names) => names,
             Err(error) => return Some(Err(error.into())),
         };
-        let newfid = match keeps {
-            true => self.connection.take_fid(),
-            false => NOFID,
-        };
-        let error = match self.connection.call(&request(newfid, names)) {
-            Ok(answer) => return Some(Ok((newfid, answer))),
+        let error = match self.connection.call(&request(names)) {
+            Ok(answer) => return Some(Ok(answer)),
             Err(error) => error,
         };
-        if keeps {
-            self.connection.give_back_unmade_fid(newfid, &error);
-        }
         if self.is_at_a_loss(&error) {
             return None;
         }
@@ -179,8 +195,7 @@ impl Tree {
     fn link_on_the_way(&self, fid: u32, list: &[impl AsRef<[u8]>]) -> Option<usize> {
         match self.walk(fid, list) {
             Err(stopped) => stopped.link_at,
-            Ok((found, last)) => {
-                self.clunk(found);
+            Ok((_, last)) => {
                 let is_link = last?.kind.contains(QidType::SYMLINK);
                 is_link.then_some(list.len().checked_sub(1)?)
             }

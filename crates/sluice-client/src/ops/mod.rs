@@ -1,15 +1,17 @@
 //! Operations on fids: requests and replies, in whichever dialect is spoken.
 //!
-//! What takes several messages (walk and open, walk and ask) is sent at once,
-//! so that it takes one trip. A server that runs such messages side by side
-//! instead of in order answers the later ones with errors, or about a directory
-//! on the way; then they are sent again one by one, and so from then on. What
-//! makes something is never sent before the walk is answered. Our own server has
-//! messages that do all of it (docs/9p-extension.md).
+//! A fid is used once the request that makes it is answered: a server may run what
+//! it is asked side by side, and one that meets a fid before it means something may
+//! say so, answer about a directory on the way, or end the connection. Where the
+//! server is told to take messages in their order, a walk and what is asked of its
+//! end are sent at once. What makes something never is: a walk that stops half-way
+//! would have it made elsewhere. Our own server has messages that do all of it
+//! (docs/9p-extension.md).
 
 mod attr;
 mod content;
 mod dirs;
+mod fid;
 mod follow;
 mod fused;
 mod lock;
@@ -20,6 +22,7 @@ mod xattr;
 
 pub(crate) use content::count_written;
 pub(crate) use dirs::Entry;
+pub(crate) use fid::Fid;
 pub(crate) use lock::RETRY as LOCK_RETRY;
 pub(crate) use open::OpenFid;
 pub(crate) use walk::Stopped;
@@ -30,7 +33,7 @@ use crate::options::ConnectOptions;
 use crate::requests::Answer;
 use crate::transport::Transport;
 use sluice_proto::p9::wire::{Dialect, Extended, NOFID, Qid, Reply, Request, Str, UnixId};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// An export that the connection is attached to.
 pub(crate) struct Tree {
@@ -40,7 +43,7 @@ pub(crate) struct Tree {
     /// The group that what is made belongs to.
     pub(crate) gid: u32,
     /// The server takes messages that depend on each other in their order.
-    is_orderly: AtomicBool,
+    is_orderly: bool,
     /// The server has messages that do what takes several elsewhere.
     is_fused: AtomicBool,
 }
@@ -66,22 +69,23 @@ impl Tree {
 
     /// Attaches to an export.
     pub(crate) fn attach(connection: Connection, options: &ConnectOptions) -> Result<Self> {
-        let root = attach_user(&connection, options, options.uid, &options.uname)?;
+        let root = attach_user(&connection, options, options.uid, &options.uname)?.keep();
         let is_fused = connection.agreed.dialect == Dialect::Sluice;
-        let is_orderly = !connection.agreed.is_disorderly;
         let mut tree = Tree {
             connection,
             root,
             gid: rustix::process::getegid().as_raw(),
-            is_orderly: AtomicBool::new(is_orderly),
+            is_orderly: options.is_orderly,
             is_fused: AtomicBool::new(is_fused),
         };
-        tree.root = tree.dir_within(root, &options.dir)?;
+        let root = Fid::known(&tree.connection, root);
+        let dir = tree.dir_within(root, &options.dir)?.keep();
+        tree.root = dir;
         Ok(tree)
     }
 
     /// A fid for the root that belongs to another user.
-    pub(crate) fn attach_as(&self, uid: u32, options: &ConnectOptions) -> Result<u32> {
+    pub(crate) fn attach_as(&self, uid: u32, options: &ConnectOptions) -> Result<Fid<'_>> {
         let root = attach_user(&self.connection, options, uid, b"")?;
         self.dir_within(root, &options.dir)
     }
@@ -103,42 +107,33 @@ impl Tree {
         }
     }
 
-    fn is_orderly(&self) -> bool {
-        self.is_orderly.load(Ordering::Relaxed)
-    }
-
-    fn note_disorder(&self) {
-        self.is_orderly.store(false, Ordering::Relaxed);
+    fn new_fid(&self) -> Fid<'_> {
+        Fid::new(&self.connection)
     }
 
     /// Gives a fid back that nothing was done through; nobody waits.
     pub(crate) fn clunk(&self, fid: u32) {
-        // A connection that is over knows no fids.
-        let _ = self.connection.post(&Request::Clunk { fid }, Some(fid));
+        drop(Fid::known(&self.connection, fid));
     }
 
     /// Gives a fid back, and hears what close(2) would say. It is gone in any
     /// case.
     pub(crate) fn clunk_and_wait(&self, fid: u32) -> Result<()> {
-        let outcome = self.connection.call(&Request::Clunk { fid });
-        if !matches!(outcome, Err(Error::TimedOut(_))) {
-            self.connection.give_back_fid(fid);
-        }
-        outcome.map(drop)
+        Fid::known(&self.connection, fid).end_by(&Request::Clunk { fid })
     }
 }
 
 /// A fid for the root as a user sees it, who is told by number unless by name.
-fn attach_user(
-    connection: &Connection,
+fn attach_user<'c>(
+    connection: &'c Connection,
     options: &ConnectOptions,
     uid: u32,
     uname: &[u8],
-) -> Result<u32> {
-    let fid = connection.take_fid();
+) -> Result<Fid<'c>> {
+    let mut root = Fid::new(connection);
     let digits = uid.to_string();
     let request = Request::Attach {
-        fid,
+        fid: root.number(),
         afid: NOFID,
         uname: Str(if uname.is_empty() {
             digits.as_bytes()
@@ -152,13 +147,9 @@ fn attach_user(
         }),
     };
     let attached = connection.call(&request);
-    match attached.and_then(|answer| qid_of(&answer)) {
-        Ok(_) => Ok(fid),
-        Err(error) => {
-            connection.give_back_unmade_fid(fid, &error);
-            Err(error)
-        }
-    }
+    let attached = attached.and_then(|answer| qid_of(&answer));
+    root.note(attached.as_ref().err());
+    attached.map(|_| root)
 }
 
 /// The qid in a reply that has one.

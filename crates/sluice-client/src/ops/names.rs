@@ -87,16 +87,14 @@ impl Tree {
         extension: &[u8],
     ) -> Result<Qid> {
         let none: [&[u8]; 0] = [];
-        let (fid, _) = self.walk(dir, &none).map_err(|stopped| stopped.error)?;
-        let made = self.connection.call(&Request::Create {
-            fid,
+        let (new, _) = self.walk(dir, &none).map_err(|stopped| stopped.error)?;
+        qid_of(&self.connection.call(&Request::Create {
+            fid: new.number(),
             name: Str(name.as_bytes()),
             perm,
             mode: OpenMode::empty(),
             extension: Extended(Str(extension)),
-        });
-        self.clunk(fid);
-        qid_of(&made?)
+        })?)
     }
 
     /// Removes a name; `is_dir` says of which kind it must be.
@@ -112,20 +110,15 @@ impl Tree {
             }
         }
         let found = self.lookup(dir, &[name.as_bytes()]);
-        let (fid, attr) = found.map_err(|stopped| stopped.error)?;
-        let wrong = match (is_dir, attr.mode.is_dir()) {
-            (true, false) => Some(Errno::ENOTDIR),
-            (false, true) => Some(Errno::EISDIR),
-            _ => None,
-        };
-        if let Some(errno) = wrong {
-            self.clunk(fid);
-            return Err(Error::Refused(errno));
+        let (found, attr) = found.map_err(|stopped| stopped.error)?;
+        match (is_dir, attr.mode.is_dir()) {
+            (true, false) => Err(Error::Refused(Errno::ENOTDIR)),
+            (false, true) => Err(Error::Refused(Errno::EISDIR)),
+            _ => {
+                let fid = found.number();
+                found.end_by(&Request::Remove { fid })
+            }
         }
-        let removed = self.connection.call(&Request::Remove { fid });
-        // Tremove gives the fid back in any case.
-        self.connection.give_back_fid(fid);
-        removed.map(drop)
     }
 
     /// Moves a name.
@@ -142,7 +135,8 @@ impl Tree {
             }
         }
         let walked = self.walk(old.0, &[old.1.as_bytes()]);
-        let (fid, _) = walked.map_err(|stopped| stopped.error)?;
+        let (file, _) = walked.map_err(|stopped| stopped.error)?;
+        let fid = file.number();
         let name = Str(new.1.as_bytes());
         let request = match self.is_linux() {
             true => Request::Rename {
@@ -152,11 +146,8 @@ impl Tree {
             },
             // Twstat changes the name where it is.
             false if old.0 != new.0 => {
-                self.clunk(fid);
-                return Err(Error::not_in(
-                    self.dialect(),
-                    "moving files between directories",
-                ));
+                let what = "moving files between directories";
+                return Err(Error::not_in(self.dialect(), what));
             }
             false => Request::Wstat {
                 fid,
@@ -166,8 +157,6 @@ impl Tree {
                 })),
             },
         };
-        let moved = self.connection.call(&request);
-        self.clunk(fid);
-        moved.map(drop)
+        self.connection.call(&request).map(drop)
     }
 }

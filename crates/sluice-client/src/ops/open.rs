@@ -1,12 +1,12 @@
 //! Opening, and making what is opened.
 
-use super::walk::{NAMES_ROOM, Stopped, names};
-use super::{Tree, odd};
+use super::walk::Stopped;
+use super::{Fid, Tree, odd};
 use crate::error::{Error, Result};
 use crate::requests::Answer;
 use crate::translate::{self, lopen_flags, open_mode, perm};
 use sluice_proto::p9::wire::{Extended, Qid, QidType, Reply, Request, Str};
-use sluice_vfs::{Attr, Errno, OpenFlags, UnixMode, WALK_MAX};
+use sluice_vfs::{Attr, Errno, OpenFlags, UnixMode};
 
 /// An open fid.
 #[derive(Clone, Copy, Debug)]
@@ -31,66 +31,11 @@ impl Tree {
         if let Some(done) = self.open_fused(fid, list, flags) {
             return done;
         }
-        if list.len() > WALK_MAX || !self.is_orderly() {
-            let (newfid, last) = self.walk(fid, list)?;
-            return self.open_walked(newfid, list.len(), last, flags);
-        }
-        let newfid = self.connection.take_fid();
-        let mut room = [0; NAMES_ROOM];
-        let names = names(list, &mut room)?;
-        let walk = Request::Walk { fid, newfid, names };
-        let open = self.open_request(newfid, flags);
-        let [walked, opened] = self.connection.call_all([&walk, &open])?;
-        let walked = walked
-            .map_err(Stopped::from)
-            .and_then(|answer| self.judge_walk(fid, list, &answer));
-        let last = match walked {
-            Ok(last) => last,
-            Err(stopped) => {
-                self.connection.give_back_unmade_fid(newfid, &stopped.error);
-                return Err(stopped);
-            }
-        };
-        match opened {
-            Ok(answer) => {
-                let opened = self.opened(newfid, &answer)?;
-                let is_dir = opened.qid.kind.contains(QidType::DIR);
-                if !is_dir || last.is_none_or(|qid| qid.path == opened.qid.path) {
-                    return Ok(opened);
-                }
-                // It was opened half-way: at a directory, as all on the way are.
-                self.clunk(newfid);
-                self.note_disorder();
-                self.open_at(fid, list, flags)
-            }
-            Err(error) if is_too_early(&error) => {
-                let opened = self.open_walked(newfid, list.len(), last, flags)?;
-                self.note_disorder();
-                Ok(opened)
-            }
-            Err(error) => {
-                self.clunk(newfid);
-                Err(stopped_at(list.len(), last, error))
-            }
-        }
-    }
-
-    /// Opens a fid that was walked to; without success it is given back.
-    fn open_walked(
-        &self,
-        fid: u32,
-        steps: usize,
-        last: Option<Qid>,
-        flags: OpenFlags,
-    ) -> std::result::Result<OpenFid, Stopped> {
-        let answer = self.connection.call(&self.open_request(fid, flags));
-        match answer.and_then(|answer| self.opened(fid, &answer)) {
-            Ok(opened) => Ok(opened),
-            Err(error) => {
-                self.clunk(fid);
-                Err(stopped_at(steps, last, error))
-            }
-        }
+        let open = |new| self.open_request(new, flags);
+        let (new, last, answer) = self.walk_and_ask(fid, list, open)?;
+        answer
+            .and_then(|answer| self.opened(new, &answer))
+            .map_err(|error| stopped_at(list.len(), last, error))
     }
 
     fn open_request(&self, fid: u32, flags: OpenFlags) -> Request<'static> {
@@ -106,7 +51,7 @@ impl Tree {
         }
     }
 
-    pub(super) fn opened(&self, fid: u32, answer: &Answer) -> Result<OpenFid> {
+    pub(super) fn opened(&self, fid: Fid<'_>, answer: &Answer) -> Result<OpenFid> {
         let (iounit, qid, attr) = match answer.get()? {
             Reply::Lopen { iounit, qid }
             | Reply::Open { iounit, qid }
@@ -123,7 +68,7 @@ impl Tree {
             iounit => most.min(iounit as usize),
         };
         Ok(OpenFid {
-            fid,
+            fid: fid.keep(),
             chunk,
             qid,
             attr,
@@ -154,17 +99,15 @@ impl Tree {
         }
         // Never at once with the walk: one that stops half way leaves the fid
         // at another directory, and the file would be made there.
-        let (newfid, last) = self.walk(fid, dir)?;
+        let (new, last) = self.walk(fid, dir)?;
         if last.is_some_and(|qid| qid.kind.contains(QidType::SYMLINK)) {
-            self.clunk(newfid);
             return Err(stopped_at(dir.len(), last, Error::Refused(Errno::ENOTDIR)));
         }
-        let request = self.create_request(newfid, name, flags, (bits, gid));
+        let request = self.create_request(new.number(), name, flags, (bits, gid));
         let answer = self.connection.call(&request);
-        match answer.and_then(|answer| self.opened(newfid, &answer)) {
+        match answer.and_then(|answer| self.opened(new, &answer)) {
             Ok(opened) => Ok(opened),
             Err(error) => {
-                self.clunk(newfid);
                 let is_there = error.errno() == Errno::EEXIST;
                 match is_there && !flags.contains(OpenFlags::EXCLUSIVE) {
                     // hugelgupf/p9 takes Tlcreate as 9P2000 has Tcreate.
@@ -200,7 +143,7 @@ impl Tree {
         name: &[u8],
         flags: OpenFlags,
         ids: (u32, u32),
-    ) -> Result<(OpenFid, Option<u32>)> {
+    ) -> Result<(OpenFid, Option<Fid<'_>>)> {
         if let Some(done) = self.create_kept_fused(dir, name, flags, ids) {
             return done;
         }
@@ -212,10 +155,7 @@ impl Tree {
                 open.attr = Some(attr);
                 Ok((open, Some(fid)))
             }
-            Ok((fid, _)) => {
-                self.clunk(fid);
-                Ok((open, None))
-            }
+            Ok(_) => Ok((open, None)),
             Err(stopped) if stopped.error.is_fatal() => Err(stopped.error),
             Err(_) => Ok((open, None)),
         }
@@ -245,22 +185,6 @@ impl Tree {
             },
         }
     }
-}
-
-/// Whether it may be that the fid did not mean anything yet, or a directory on the
-/// way.
-fn is_too_early(error: &Error) -> bool {
-    matches!(
-        error.errno(),
-        Errno::EBADF
-            | Errno::EINVAL
-            | Errno::EIO
-            | Errno::ENOENT
-            | Errno::EPROTO
-            | Errno::EISDIR
-            | Errno::EACCES
-            | Errno::EPERM
-    )
 }
 
 /// A symlink at the end of the way can't be opened.

@@ -1,6 +1,6 @@
 //! From names to fids.
 
-use super::{Tree, odd};
+use super::{Fid, Tree, odd};
 use crate::error::{Error, Result, Violation};
 use crate::requests::Answer;
 use sluice_proto::p9::wire::{Names, Qid, QidType, Reply, Request};
@@ -45,47 +45,50 @@ impl Tree {
         &self,
         fid: u32,
         list: &[impl AsRef<[u8]>],
-    ) -> std::result::Result<(u32, Option<Qid>), Stopped> {
-        let newfid = self.connection.take_fid();
+    ) -> std::result::Result<(Fid<'_>, Option<Qid>), Stopped> {
+        let mut new = self.new_fid();
         let (mut from, mut last) = (fid, None);
         for (index, piece) in pieces(list).enumerate() {
             let base = index * WALK_MAX;
-            let step = self.walk_step(from, newfid, piece);
-            match step {
-                Ok(qid) => last = qid.or(last),
-                Err(stopped) => {
-                    match from == newfid {
-                        true => self.clunk(newfid),
-                        false => {
-                            let error = &stopped.error;
-                            self.connection.give_back_unmade_fid(newfid, error);
-                        }
-                    }
-                    let link_at = stopped.link_at.map(|at| at + base);
-                    return Err(Stopped { link_at, ..stopped });
-                }
-            }
-            from = newfid;
+            let step = self.walk_step(from, &mut new, piece);
+            let qid = step.map_err(|stopped| Stopped {
+                link_at: stopped.link_at.map(|at| at + base),
+                ..stopped
+            })?;
+            last = qid.or(last);
+            from = new.number();
         }
-        Ok((newfid, last))
+        Ok((new, last))
     }
 
     fn walk_step(
         &self,
         fid: u32,
-        newfid: u32,
+        new: &mut Fid<'_>,
         list: &[impl AsRef<[u8]>],
     ) -> std::result::Result<Option<Qid>, Stopped> {
         let mut room = [0; NAMES_ROOM];
-        let names = names(list, &mut room)?;
-        let answer = self
-            .connection
-            .call(&Request::Walk { fid, newfid, names })?;
-        self.judge_walk(fid, list, &answer)
+        let (newfid, names) = (new.number(), names(list, &mut room)?);
+        let answer = self.connection.call(&Request::Walk { fid, newfid, names });
+        self.judge_walk(fid, new, list, answer)
     }
 
-    /// The last qid of an Rwalk, if it got to the end.
+    /// What came of a walk: its last qid, if it got to the end and has made the fid.
     pub(super) fn judge_walk(
+        &self,
+        fid: u32,
+        new: &mut Fid<'_>,
+        list: &[impl AsRef<[u8]>],
+        answer: Result<Answer>,
+    ) -> std::result::Result<Option<Qid>, Stopped> {
+        let walked = answer
+            .map_err(Stopped::from)
+            .and_then(|answer| self.end_of_walk(fid, list, &answer));
+        new.note(walked.as_ref().err().map(|stopped| &stopped.error));
+        walked
+    }
+
+    fn end_of_walk(
         &self,
         fid: u32,
         list: &[impl AsRef<[u8]>],
@@ -105,11 +108,37 @@ impl Tree {
         if got == list.len() {
             return Ok(last);
         }
+        if got == 0 {
+            // Or else it would be asked why, and again.
+            return Err(Violation::Value("an Rwalk that got nowhere").into());
+        }
         let is_link = last.is_some_and(|qid| qid.kind.contains(QidType::SYMLINK));
         Err(Stopped {
             link_at: is_link.then_some(got.wrapping_sub(1)),
             error: self.why_short(fid, list, got, last),
         })
+    }
+
+    /// Walks, and asks something of what is found: the fid for it, the last qid, and
+    /// the answer to that.
+    pub(super) fn walk_and_ask(
+        &self,
+        fid: u32,
+        list: &[impl AsRef<[u8]>],
+        question: impl FnOnce(u32) -> Request<'static>,
+    ) -> std::result::Result<(Fid<'_>, Option<Qid>, Result<Answer>), Stopped> {
+        if !self.is_orderly || list.len() > WALK_MAX {
+            let (new, last) = self.walk(fid, list)?;
+            let answer = self.connection.call(&question(new.number()));
+            return Ok((new, last, answer));
+        }
+        let mut new = self.new_fid();
+        let mut room = [0; NAMES_ROOM];
+        let (newfid, names) = (new.number(), names(list, &mut room)?);
+        let walk = Request::Walk { fid, newfid, names };
+        let [walked, answer] = self.connection.call_all([&walk, &question(newfid)])?;
+        let last = self.judge_walk(fid, &mut new, list, walked)?;
+        Ok((new, last, answer))
     }
 
     /// Rwalk does not say why it got no further; the rest of the way does.
@@ -125,16 +154,15 @@ impl Tree {
         }
         let (done, rest) = list.split_at(got);
         let ask = || {
-            let between = self.connection.take_fid();
-            self.walk_step(fid, between, done)?;
-            let step = self.walk_step(between, between, rest.get(..1).unwrap_or_default());
-            self.clunk(between);
-            step.map(drop)
+            let mut between = self.new_fid();
+            self.walk_step(fid, &mut between, done)?;
+            let from = between.number();
+            self.walk_step(from, &mut between, rest.get(..1).unwrap_or_default())
         };
         match ask() {
             Err(stopped) => stopped.error,
             // It is there now.
-            Ok(()) => Error::Refused(Errno::ENOENT),
+            Ok(_) => Error::Refused(Errno::ENOENT),
         }
     }
 }

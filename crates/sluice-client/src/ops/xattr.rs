@@ -40,19 +40,16 @@ impl Tree {
     /// The value of an attribute, or without a name the list of all.
     fn walk_xattr(&self, fid: u32, name: &[u8]) -> Result<Vec<u8>> {
         self.require_linux("extended attributes")?;
-        let newfid = self.connection.take_fid();
-        let name = Str(name);
+        let mut new = self.new_fid();
+        let (newfid, name) = (new.number(), Str(name));
         let answer = self
             .connection
             .call(&Request::Xattrwalk { fid, newfid, name });
-        let answer = answer.inspect_err(|_| self.connection.give_back_fid(newfid))?;
-        let size = match answer.get()? {
-            Reply::Xattrwalk { size } => size,
-            other => return Err(odd(&other)),
-        };
-        let value = self.read_value(newfid, size);
-        self.clunk(newfid);
-        value
+        new.note(answer.as_ref().err());
+        match answer?.get()? {
+            Reply::Xattrwalk { size } => self.read_value(newfid, size),
+            other => Err(odd(&other)),
+        }
     }
 
     fn read_value(&self, fid: u32, size: u64) -> Result<Vec<u8>> {
@@ -77,20 +74,21 @@ impl Tree {
     ) -> Result<()> {
         self.require_linux("extended attributes")?;
         let none: [&[u8]; 0] = [];
-        let (newfid, _) = self.walk(fid, &none).map_err(|stopped| stopped.error)?;
+        let (new, _) = self.walk(fid, &none).map_err(|stopped| stopped.error)?;
+        let fid = new.number();
         let begun = self.connection.call(&Request::Xattrcreate {
-            fid: newfid,
+            fid,
             name: Str(name),
             size: value.len() as u64,
             flags: flags.bits(),
         });
-        let file = self.value_fid(newfid);
+        let file = self.value_fid(fid);
         let written = begun.and_then(|_| match value.is_empty() {
             true => Ok(0),
             false => self.write(&file, 0, &[IoSlice::new(value)], true),
         });
         // It is set now, or never.
-        let set = self.clunk_and_wait(newfid);
+        let set = new.end_by(&Request::Clunk { fid });
         match written? {
             len if len < value.len() => Err(Error::Refused(Errno::EIO)),
             _ => set,

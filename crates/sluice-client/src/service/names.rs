@@ -236,8 +236,8 @@ impl Turn<'_> {
             }
         }
         let found = self.tree.lookup(dir.number(), &[name]);
-        let (number, attr) = found.map_err(|stopped| self.not_found(place, stopped.error))?;
-        let fid = Arc::new(Fid::new(self.tree, number));
+        let (found, attr) = found.map_err(|stopped| self.not_found(place, stopped.error))?;
+        let fid = Arc::new(Fid::new(self.tree, found.keep()));
         let node = nodes.refer(&attr, place, Some((self.user, &fid)))?;
         Ok(entry(node, self.owned(attr)))
     }

@@ -39,8 +39,10 @@ impl Inner {
             self.nodes.check_room(parent, name.as_bytes())?;
             let (bits, flags) = (turn.bits(dir.number(), &args.new)?, args.flags);
             let ids = (bits, ctx.caller.gid);
-            let create =
-                |tree: &Tree| tree.create_and_keep(dir.number(), name.as_bytes(), flags, ids);
+            let create = |tree: &Tree| {
+                let made = tree.create_and_keep(dir.number(), name.as_bytes(), flags, ids);
+                made.map(|(open, kept)| (open, kept.map(|fid| fid.keep())))
+            };
             let is_new = flags.contains(OpenFlags::EXCLUSIVE);
             // One that may be there already may be made twice.
             let (open, kept) = match is_new {

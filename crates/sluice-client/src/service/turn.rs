@@ -157,7 +157,7 @@ impl Turn<'_> {
         let options = &self.inner.link.options().connect;
         let fid = match self.user == options.uid {
             true => Fid::root_of(self.tree),
-            false => Fid::new(self.tree, self.tree.attach_as(self.user, options)?),
+            false => Fid::new(self.tree, self.tree.attach_as(self.user, options)?.keep()),
         };
         let fid = Arc::new(fid);
         self.inner.nodes.keep_fid(NodeId::ROOT, self.user, &fid);
@@ -176,14 +176,14 @@ impl Turn<'_> {
                 Some(fid) => fid,
                 None => self.root()?,
             };
-            let (number, attr) = match self.tree.lookup(from.number(), &way.names) {
+            let (found, attr) = match self.tree.lookup(from.number(), &way.names) {
                 Ok(found) => found,
                 Err(stopped) => match stopped.error.errno() {
                     Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP => continue,
                     _ => return Err(stopped.error),
                 },
             };
-            let fid = Arc::new(Fid::new(self.tree, number));
+            let fid = Arc::new(Fid::new(self.tree, found.keep()));
             if Identity::of(&attr) == way.identity {
                 nodes.keep_fid(node, self.user, &fid);
                 return Ok(fid);

@@ -126,10 +126,10 @@ fn a_reply_that_comes_twice_ends_the_connection() {
 #[test]
 fn counts_and_qids_beyond_what_was_asked_are_errors() {
     let client = Script::client(&options(), |server| {
-        let (walk, _open) = (server.next(), server.next());
+        let walk = server.next();
         let qids = [Qid::default().to_bytes(); 2];
         server.answer(walk.tag, &Reply::Walk { qids: Qids(&qids) });
-        server.refuse(_open.tag, Errno::EBADF);
+        server.take_clunk();
         server.let_open();
         let write = server.next();
         server.answer(write.tag, &Reply::Write { count: 4 });
@@ -146,6 +146,60 @@ fn counts_and_qids_beyond_what_was_asked_are_errors() {
     );
     let error = open().unwrap().write_at(b"abc", 0).unwrap_err();
     assert_eq!(error.errno(), Errno::EPROTO);
+}
+
+/// The rest of the way says why a walk is short; one that has no rest does not.
+#[test]
+fn a_walk_that_gets_nowhere_is_an_error_and_is_not_asked_about() {
+    let client = Script::client(&options(), |server| {
+        for _ in 0..2 {
+            let walk = server.next();
+            server.answer(walk.tag, &Reply::Walk { qids: Qids(&[]) });
+            server.take_clunk();
+        }
+        server.ignore_all();
+    });
+    for path in ["f", "d/f"] {
+        let error = client.metadata(path).unwrap_err();
+        assert!(matches!(error, Error::Violation(_)), "{path}: {error}");
+    }
+}
+
+/// What may have been made is given back, so that its number can be used again.
+#[test]
+fn a_fid_that_an_unclear_answer_may_have_made_is_given_back() {
+    let client = Script::client(&hasty(), |server| {
+        // A reply that cannot be taken apart.
+        let walk = server.next();
+        let [t0, t1] = walk.tag.to_le_bytes();
+        let message = [8, 0, 0, 0, 111, t0, t1, 9];
+        server.stream.write_all(&message).unwrap();
+        server.take_clunk();
+        // None at all.
+        let walk = server.next();
+        let flush = server.next();
+        assert_eq!((walk.kind, flush.kind), (110, 108));
+        server.answer(flush.tag, &Reply::Flush {});
+        server.take_clunk();
+        // One that says no.
+        let walk = server.next();
+        server.refuse(walk.tag, Errno::EACCES);
+        server.let_open();
+        server.ignore_all();
+    });
+    let opened = [(); 4].map(|()| client.open("f", OpenFlags::READ).map(drop).err());
+    assert!(
+        matches!(
+            opened,
+            [
+                Some(Error::Violation(_)),
+                Some(Error::TimedOut(_)),
+                Some(Error::Refused(Errno::EACCES)),
+                None
+            ]
+        ),
+        "{opened:?}"
+    );
 }
 
 #[test]

@@ -134,6 +134,13 @@ impl Script {
         self.answer(tag, &Reply::Lopen { qid, iounit: 0 });
     }
 
+    /// Answers a Tclunk, which comes next.
+    pub(crate) fn take_clunk(&mut self) {
+        let clunk = self.next();
+        assert_eq!(clunk.kind, 120);
+        self.answer(clunk.tag, &Reply::Clunk {});
+    }
+
     /// Reads on until the client goes.
     pub(crate) fn ignore_all(&mut self) {
         while self.next_or_end().is_some() {}

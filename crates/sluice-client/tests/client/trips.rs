@@ -1,7 +1,7 @@
 //! How often the server is asked.
 
 use crate::server::{Script, client, only, options, over, receive};
-use sluice_client::{Client, Dialect, Errno, OpenFlags};
+use sluice_client::{Client, ConnectOptions, Dialect, Errno, OpenFlags};
 use sluice_proto::p9::wire::*;
 
 fn sent<T>(client: &Client, action: impl FnOnce() -> T) -> u64 {
@@ -11,7 +11,7 @@ fn sent<T>(client: &Client, action: impl FnOnce() -> T) -> u64 {
 }
 
 #[test]
-fn an_open_file_costs_two_messages_in_one_trip_and_closing_it_none() {
+fn an_open_file_costs_two_messages_and_closing_it_no_wait() {
     for dialect in [Dialect::Linux, Dialect::Unix, Dialect::Plan9] {
         let client = client(&only(dialect));
         client.create_dir("d", 0o755).unwrap();
@@ -83,23 +83,39 @@ fn a_server_that_only_says_it_has_them_is_asked_as_others_are() {
     server.join().unwrap();
 }
 
+fn orderly() -> ConnectOptions {
+    ConnectOptions {
+        is_orderly: true,
+        ..options()
+    }
+}
+
 #[test]
-fn both_messages_are_sent_before_the_first_is_answered() {
-    let client = Script::client(&options(), |server| {
-        let (walk, open) = (server.next(), server.next());
-        assert_eq!((walk.kind, open.kind), (110, 12));
+fn with_an_orderly_server_both_messages_are_sent_before_the_first_is_answered() {
+    let client = Script::client(&orderly(), |server| {
         let qid = Qid::default();
         let qids = [qid.to_bytes()];
-        server.answer(walk.tag, &Reply::Walk { qids: Qids(&qids) });
-        server.answer(open.tag, &Reply::Lopen { qid, iounit: 0 });
+        let attr = Attr {
+            mode: 0o100_644,
+            ..Attr::default()
+        };
+        let answers = [Reply::Lopen { qid, iounit: 0 }, Reply::Getattr { attr }];
+        for answer in answers {
+            let (walk, then) = (server.next(), server.next());
+            assert_eq!((walk.kind, then.kind), (110, answer.kind() as u8));
+            server.answer(walk.tag, &Reply::Walk { qids: Qids(&qids) });
+            server.answer(then.tag, &answer);
+        }
         server.ignore_all();
     });
-    client.open("f", OpenFlags::READ).unwrap();
+    let file = client.open("f", OpenFlags::READ).unwrap();
+    client.metadata("f").unwrap();
+    drop(file);
 }
 
 #[test]
 fn a_walk_that_fails_is_the_error_and_the_open_behind_it_is_none() {
-    let client = Script::client(&options(), |server| {
+    let client = Script::client(&orderly(), |server| {
         for first_to_answer in [0, 1] {
             let tags = [server.next().tag, server.next().tag];
             let errnos = [Errno::EACCES, Errno::EBADF];
@@ -113,31 +129,6 @@ fn a_walk_that_fails_is_the_error_and_the_open_behind_it_is_none() {
         let error = client.open("f", OpenFlags::READ).map(drop).unwrap_err();
         assert_eq!(error.errno(), Errno::EACCES);
     }
-}
-
-/// A server that runs the two side by side may open before it walked.
-#[test]
-fn a_server_without_order_is_asked_again_and_not_hurried_any_more() {
-    let client = Script::client(&options(), |server| {
-        let qid = Qid::default();
-        let qids = [qid.to_bytes()];
-        let walked = Reply::Walk { qids: Qids(&qids) };
-        let (walk, open) = (server.next(), server.next());
-        server.refuse(open.tag, Errno::EBADF);
-        server.answer(walk.tag, &walked);
-        let again = server.next();
-        assert_eq!(again.kind, 12);
-        server.answer(again.tag, &Reply::Lopen { qid, iounit: 0 });
-        assert_eq!(server.next().kind, 120);
-        // From now on one by one, or this waits for ever.
-        let walk = server.next();
-        server.answer(walk.tag, &walked);
-        let open = server.next();
-        server.answer(open.tag, &Reply::Lopen { qid, iounit: 0 });
-        server.ignore_all();
-    });
-    client.open("f", OpenFlags::READ).unwrap().close().unwrap();
-    client.open("f", OpenFlags::READ).unwrap();
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl DirSink for Taker {
 #[test]
 fn attributes_of_a_listing_are_asked_for_at_once() {
     const FILES: usize = 20;
-    for (dialect, requests) in [(Dialect::Sluice, FILES), (Dialect::Linux, 2 * FILES)] {
+    for dialect in [Dialect::Sluice, Dialect::Linux] {
         let cuts = Cuts::new(None);
         let at = At::with(&cuts, hard(only(dialect)));
         for nth in 0..FILES {
@@ -140,7 +140,8 @@ fn attributes_of_a_listing_are_asked_for_at_once() {
             taker.attributes
         };
         list(DirWant::Names);
-        cuts.hold_replies_until(requests);
+        // In 9P2000.L these are the walks.
+        cuts.hold_replies_until(FILES);
         let listed = list(DirWant::Entries(AttrMask::BASIC));
         assert_eq!(listed, FILES, "{dialect:?}");
     }

@@ -20,6 +20,8 @@ pub struct ServerOptions {
     pub dialect: Dialect,
     /// Payloads from so many bytes on are not copied.
     pub zero_copy_from: usize,
+    /// It takes messages in their order.
+    pub is_orderly: bool,
     /// Requests fail when the server has been away for the time limit. If not,
     /// they wait.
     pub soft: bool,
@@ -53,6 +55,7 @@ impl Default for ServerOptions {
             msize: connect.msize,
             dialect: Dialect::Sluice,
             zero_copy_from: connect.zero_copy_from,
+            is_orderly: false,
             soft: false,
             time_limit: connect.time_limit.unwrap_or(Duration::from_secs(60)),
             trans: None,
@@ -70,6 +73,7 @@ impl ServerOptions {
         "msize=",
         "version=",
         "zerocopy=",
+        "orderly",
         "hard",
         "soft",
         "timeo=",
@@ -123,6 +127,7 @@ impl ServerOptions {
                     bytes => number(bytes, "auto, never or a number of bytes")?,
                 };
             }
+            "orderly" => self.is_orderly = true,
             "hard" => self.soft = false,
             "soft" => self.soft = true,
             "timeo" => {
@@ -167,6 +172,7 @@ impl ServerOptions {
             msize: self.msize,
             time_limit: Some(self.time_limit),
             zero_copy_from: self.zero_copy_from,
+            is_orderly: self.is_orderly,
             aname: aname.as_bytes().to_vec(),
             ..ConnectOptions::default()
         };

@@ -109,7 +109,7 @@ fn bad_words_are_named() {
 #[test]
 fn words_about_servers_reach_the_client() {
     let options = parse(
-        "aname=code,uname=me,msize=65536,version=9p2000.u,zerocopy=never,soft,timeo=15,access=any,dfltuid=7",
+        "aname=code,uname=me,msize=65536,version=9p2000.u,zerocopy=never,orderly,soft,timeo=15,access=any,dfltuid=7",
     );
     let service = options.unwrap().server.service("code", true);
     let connect = &service.connect;
@@ -120,6 +120,7 @@ fn words_about_servers_reach_the_client() {
     assert_eq!((connect.uid, connect.msize), (7, 65536));
     assert_eq!(connect.dialects, [Dialect::Unix, Dialect::Plan9]);
     assert_eq!(connect.zero_copy_from, usize::MAX);
+    assert!(connect.is_orderly);
     let limit = Duration::from_millis(1500);
     assert_eq!(connect.time_limit, Some(limit));
     assert_eq!(service.persistence, Persistence::Soft(limit));
