@@ -149,11 +149,21 @@ fn a_mount_is_made_read_only_and_back() {
         mount -o remount,ro mnt || echo $?
         exec 3>&-
         grep -c " $PWD/mnt rw,.*noexec" /proc/self/mountinfo
+        ln -s mnt link
+        "$0" mount -o remount,ro link
+        grep -c " $PWD/mnt ro,.*noexec" /proc/self/mountinfo
+        umount mnt
+        mount -t sluice -o ro "$PWD/export" mnt
+        touch mnt/new 2>/dev/null || echo refused
+        mount -o remount,rw mnt
+        echo newer >mnt/new
+        cat export/new
         umount mnt
         "$0" mount -o remount,ro x mnt || echo $?
     "#;
     let output = with_helper(dir.path(), script);
-    assert_eq!(said(&output), "1\nrefused\nnew\n1\n1\n1\n", "{output:?}");
+    let expected = "1\nrefused\nnew\n1\n1\n1\nrefused\nnewer\n1\n";
+    assert_eq!(said(&output), expected, "{output:?}");
     let stderr = String::from_utf8_lossy(&output.stderr);
     let lines: Vec<_> = stderr.lines().collect();
     assert!(

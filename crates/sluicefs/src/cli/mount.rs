@@ -72,8 +72,8 @@ Mount options:
   ro, rw               refuse changes, or not (default)
   allow_other          let other users in (see user_allow_other in fuse.conf(5))
   allow_root           accepted from root, who is the only one to enter anyway
-  remount              change what is for mount(8) below and ro, rw of a mount that is
-                       there; one that began with ro stays so, and so does all else
+  remount              change ro or rw and what is for mount(8) below of a mount that is
+                       there; what is not named stays as it is, and so does all else
   default_permissions  accepted; the kernel always checks permissions
   cache=MODE           never (none), metadata, auto (default), always (loose)
   negtimeout=MS        remember missing names for so many milliseconds; -1 for ever

@@ -100,14 +100,15 @@ impl KernelMount {
     }
 }
 
-/// Gives the mount of ours on `target` the flags of `options`. Nothing else of it
-/// changes, and the server is not asked: it may be away.
+/// Gives the mount of ours on `target` the flags that `options` name. Nothing else of
+/// it changes, and the server is not asked: it may be away.
 ///
 /// # Errors
 /// No mount of ours there, files that are open for writing, too few rights.
 pub fn remount(target: &Path, options: &MountOptions) -> Result<(), Failure> {
     let (path, _) = mount_table::find(target, FS_TYPE)?;
-    rustix::mount::mount_remount(&path, options.flags, c"").map_err(|errno| {
+    let now = mount_table::words_at(&path).unwrap_or_default();
+    rustix::mount::mount_remount(&path, options.flags_over(&now), c"").map_err(|errno| {
         let failure = Failure::from_io("remount", target, &errno.into());
         match errno {
             Errno::BUSY => failure.advise("files there are open for writing"),

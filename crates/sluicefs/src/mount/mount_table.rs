@@ -1,8 +1,10 @@
 //! What `mountinfo` says of the calling thread's mounts, without touching the mounts themselves.
 
 use crate::failure::Failure;
+use rustix::fs::{Mode, OFlags};
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -23,8 +25,7 @@ pub(super) struct MountEntry {
 /// # Errors
 /// There is none.
 pub(super) fn find(target: &Path, fs_type: &str) -> Result<(PathBuf, MountEntry), Failure> {
-    let path =
-        without_touching(target).map_err(|error| Failure::from_io("look at", target, &error))?;
+    let path = path_of(target).map_err(|error| Failure::from_io("look at", target, &error))?;
     match topmost_at(&path, fs_type) {
         Some(entry) => Ok((path, entry)),
         None => {
@@ -34,19 +35,25 @@ pub(super) fn find(target: &Path, fs_type: &str) -> Result<(PathBuf, MountEntry)
     }
 }
 
-/// The path as the mount table has it, by looking at what is around it only.
-fn without_touching(target: &Path) -> io::Result<PathBuf> {
-    let absolute = std::path::absolute(target)?;
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize()?.join(name)),
-        _ => absolute.canonicalize(),
-    }
+/// The path as the mount table has it: the kernel finds the way to a mount point
+/// without asking what is mounted there.
+fn path_of(target: &Path) -> io::Result<PathBuf> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = rustix::fs::open(target, flags, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }
 
 /// The mount that a path lookup of `target` ends at, if it is of type `fs_type`.
 pub(super) fn topmost_at(target: &Path, fs_type: &str) -> Option<MountEntry> {
     let table = std::fs::read("/proc/thread-self/mountinfo").ok()?;
     topmost_in(&table, target, fs_type)
+}
+
+/// What the table says of the topmost mount on `target`, in mount(8)'s words: of the
+/// mount, and of its file system.
+pub(super) fn words_at(target: &Path) -> Option<String> {
+    let table = std::fs::read("/proc/thread-self/mountinfo").ok()?;
+    words_in(&topmost_line(&table, target)?)
 }
 
 /// Whether the file system `device` (`MAJOR:MINOR`) is mounted on something
@@ -69,13 +76,7 @@ pub(super) fn is_within(path: &Path, dir: &Path) -> bool {
 }
 
 fn topmost_in(table: &[u8], target: &Path, fs_type: &str) -> Option<MountEntry> {
-    // The table is in mounting order: the last line with this mount point hides the others.
-    let line = table.split(|&byte| byte == b'\n').rfind(|line| {
-        mount_point(line).is_some_and(|point| point.as_bytes() == target.as_os_str().as_bytes())
-    })?;
-    let line = std::str::from_utf8(line)
-        .ok()
-        .map_or_else(|| String::from_utf8_lossy(line).into_owned(), str::to_owned);
+    let line = topmost_line(table, target)?;
     let mut fields = line.split(' ');
     let id = fields.next()?.parse().ok()?;
     let device = fields.nth(1)?.to_owned();
@@ -86,6 +87,21 @@ fn topmost_in(table: &[u8], target: &Path, fs_type: &str) -> Option<MountEntry> 
         .find_map(|word| word.strip_prefix("user_id="))
         .and_then(|uid| uid.parse().ok());
     (found_type == fs_type).then_some(MountEntry { id, device, user })
+}
+
+fn topmost_line(table: &[u8], target: &Path) -> Option<String> {
+    // The table is in mounting order: the last line with this mount point hides the others.
+    let line = table.split(|&byte| byte == b'\n').rfind(|line| {
+        mount_point(line).is_some_and(|point| point.as_bytes() == target.as_os_str().as_bytes())
+    })?;
+    Some(String::from_utf8_lossy(line).into_owned())
+}
+
+fn words_in(line: &str) -> Option<String> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let mount = mount.split(' ').nth(5)?;
+    let file_system = file_system.split(' ').nth(2)?;
+    Some(format!("{mount},{file_system}"))
 }
 
 fn mount_point(line: &[u8]) -> Option<OsString> {
@@ -135,6 +151,13 @@ mod tests {
         assert!(topmost_in(TABLE, Path::new("/mnt/\\"), "tmpfs").is_some());
         assert_eq!(topmost_in(TABLE, Path::new("/mnt"), "tmpfs"), None);
         assert_eq!(topmost_in(b"rubbish\n\n1 2", Path::new("/"), "x"), None);
+    }
+
+    #[test]
+    fn words_are_the_mounts_and_its_file_systems() {
+        let line = topmost_line(TABLE, Path::new("/mnt/a b")).unwrap();
+        assert_eq!(words_in(&line).unwrap(), "rw,rw,user_id=0,group_id=0");
+        assert_eq!(words_in("1 2 rubbish"), None);
     }
 
     #[test]

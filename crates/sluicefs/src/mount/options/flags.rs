@@ -73,8 +73,18 @@ impl MountOptions {
             return false;
         };
         self.flags.set(*flag, word == *set);
-        self.policy.read_only = self.flags.contains(MountFlags::RDONLY);
+        self.named_flags |= *flag;
         true
+    }
+
+    /// The flags of a mount that has those of `words` now: what is not named stays.
+    pub(in crate::mount) fn flags_over(&self, words: &str) -> MountFlags {
+        let set = |word| FLAGS.iter().find(|(_, set, _)| *set == word);
+        let now: MountFlags = words
+            .split(',')
+            .filter_map(|word| Some(set(word)?.0))
+            .collect();
+        now.difference(self.named_flags) | self.flags.intersection(self.named_flags)
     }
 
     /// [`MountOptions::flags`] in words, for fusermount3.

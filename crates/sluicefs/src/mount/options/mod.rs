@@ -19,6 +19,8 @@ use std::time::Duration;
 pub struct MountOptions {
     /// Flags of mount(2): `nosuid` and `nodev` unless asked otherwise.
     pub flags: MountFlags,
+    /// Those that words have set or cleared.
+    pub named_flags: MountFlags,
     /// Users other than the mounting one may enter.
     pub allow_other: bool,
     /// Root may enter beside the mounting user.
@@ -43,6 +45,7 @@ impl Default for MountOptions {
     fn default() -> Self {
         MountOptions {
             flags: MountFlags::NOSUID | MountFlags::NODEV,
+            named_flags: MountFlags::empty(),
             allow_other: false,
             allow_root: false,
             remount: false,

@@ -56,13 +56,23 @@ fn every_word_is_known_and_a_slip_is_told() {
 #[test]
 fn later_words_win() {
     let options = parse("ro,allow_other,cache=none,suid,,cache=loose,rw,negtimeout=-1").unwrap();
-    assert!(!options.policy.read_only);
     assert!(options.allow_other);
     assert_eq!(options.policy.cache, CacheMode::Always);
     assert_eq!(options.policy.negative_timeout, Some(Timeout::Always));
     assert_eq!(options.flags, MountFlags::NODEV);
     let words: Vec<_> = options.flag_words().collect();
     assert_eq!(words, ["rw", "suid", "nodev", "exec", "atime", "async"]);
+}
+
+#[test]
+fn flags_that_are_not_named_stay_as_they_are() {
+    let now = "ro,nosuid,noexec,relatime,rw,user_id=0";
+    let over = |list| parse(list).unwrap().flags_over(now);
+    let unchanged = MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RELATIME;
+    assert_eq!(over("remount"), unchanged | MountFlags::RDONLY);
+    assert_eq!(over("remount,rw,dev"), unchanged);
+    let flags = MountFlags::NODEV | MountFlags::RDONLY | MountFlags::NOSUID;
+    assert_eq!(over("remount,nodev,exec,norelatime"), flags);
 }
 
 #[test]
@@ -159,13 +169,14 @@ fn words_for_others_mean_nothing_here() {
         options.contexts,
         ["context=\"system_u:object_r:t:s0:c1,c2\""]
     );
-    assert!(options.policy.read_only && options.flags.contains(MountFlags::NOEXEC));
+    let flags = MountFlags::RDONLY | MountFlags::NOEXEC;
+    assert!(options.flags.contains(flags));
 }
 
 #[test]
 fn sloppily_read_an_unknown_word_means_nothing() {
     let mut options = MountOptions::default();
     options.add_sloppily("quota,ro,fast=yes").unwrap();
-    assert!(options.policy.read_only);
+    assert!(options.flags.contains(MountFlags::RDONLY));
     options.add_sloppily("msize=1").unwrap_err();
 }
