@@ -171,6 +171,18 @@ impl<W: Clone> Requests<W> {
         (self.large == 0).then(|| under_way * usual + self.small_payloads)
     }
 
+    /// Whether nothing else is under way than this request, which waits for a large
+    /// payload.
+    pub(crate) fn is_lone(&self, tag: u16) -> bool {
+        let under_way = self.unanswered + self.flushed.len();
+        let slot = self.slots.get(usize::from(tag)).and_then(Option::as_ref);
+        let is_large = |slot: &Slot<W>| {
+            slot.answer.is_none()
+                && matches!((&slot.want, slot.awaits), (Want::InPlace(_), Awaits::Large))
+        };
+        under_way == 1 && slot.is_some_and(is_large)
+    }
+
     /// A request is about to be sent; its tag. `None` if there is no room for it.
     pub(crate) fn begin(&mut self, kind: Type, want: Want, owner: W) -> Option<u16> {
         let tag = self.free_tag(counted(kind))?;

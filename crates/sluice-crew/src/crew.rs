@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 /// Jobs that each waited when the one before was done, for so long, are a backlog.
 const BACKLOG: Duration = Duration::from_micros(200);
 
+/// A leader that is in one job at so many looks is relieved, whether or not anything
+/// waits: what comes then need not wait for the monitor.
+const LOOKS_MAX: u32 = 4;
+
 /// What a crew is like.
 #[derive(Clone, Debug)]
 pub struct CrewConfig {
@@ -81,8 +85,15 @@ struct Shared<Q> {
     queue: Arc<Q>,
     roster: Roster,
     config: CrewConfig,
-    /// The leader at the monitor's last look, and what it did.
-    seen: Mutex<Option<(Sight, Arc<Post>)>>,
+    /// The leader at the monitor's last look.
+    seen: Mutex<Option<Seen>>,
+}
+
+/// A leader, what it did, and at how many looks before it did the same.
+struct Seen {
+    post: Arc<Post>,
+    sight: Sight,
+    looks: u32,
 }
 
 impl<Q: Queue> Shared<Q> {
@@ -92,22 +103,36 @@ impl<Q: Queue> Shared<Q> {
             .name(format!("{}-{number}", self.config.name))
             .spawn(move || Member::join(shared).serve())
     }
+
+    /// At how many looks before the leader did what it does now.
+    fn note(&self, post: &Arc<Post>, sight: Sight) -> u32 {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = seen.take();
+        let same = before.filter(|it| it.sight == sight && Arc::ptr_eq(&it.post, post));
+        let looks = same.map_or(0, |it| it.looks.saturating_add(1));
+        let post = Arc::clone(post);
+        *seen = Some(Seen { post, sight, looks });
+        looks
+    }
+
+    /// Whether a leader that has been in one job at so many looks before is to be
+    /// relieved: to hand a queue over that nobody waits in costs more than it gains,
+    /// unless it goes on for long.
+    fn is_stuck(&self, looks: u32) -> bool {
+        looks >= LOOKS_MAX || self.queue.may_wait()
+    }
 }
 
 impl<Q: Queue> Watched for Shared<Q> {
     fn look(self: Arc<Self>) -> Look {
-        let leader = self.roster.leader();
-        let now = leader.map(|post| (post.look(), post));
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = std::mem::replace(&mut *seen, now.clone());
-        drop(seen);
-        let Some((sight, post)) = now else {
+        let Some(post) = self.roster.leader() else {
             return Look::Quiet; // who takes the lead will say so
         };
-        let is_same = before.is_some_and(|(s, p)| s == sight && Arc::ptr_eq(&p, &post));
-        match is_same {
+        let sight = post.look();
+        let looks = self.note(&post, sight);
+        match looks > 0 {
             true if sight.is_resting() => Look::Quiet,
-            true if sight.is_working() && post.relieve(sight) => {
+            true if sight.is_working() && self.is_stuck(looks) && post.relieve(sight) => {
                 self.roster.free_lead(|number| self.spawn(number));
                 Look::Relieved
             }
@@ -152,19 +177,23 @@ impl<Q: Queue> Member<Q> {
     fn lead(&mut self) {
         let mut poller = Poller::new(self.crew.config.polling);
         let mut glances = Glances::default();
-        let mut busy_since = Instant::now();
+        let mut processors = Processors::default();
+        let mut busy_since = None;
         self.wake();
         loop {
+            let helpers_max = processors.count() - 1;
             let found = match self.glance(&mut glances) {
                 Next::Nothing => {
-                    let (found, now) = self.await_job(&mut poller);
-                    busy_since = now;
-                    found
+                    busy_since = None;
+                    poller.is_alone = helpers_max == 0;
+                    self.await_job(&mut poller)
                 }
                 found => {
-                    if busy_since.elapsed() >= BACKLOG {
-                        self.call_helper();
-                        busy_since = Instant::now();
+                    if helpers_max > 0
+                        && busy_since.get_or_insert_with(Instant::now).elapsed() >= BACKLOG
+                    {
+                        self.call_helper(helpers_max);
+                        busy_since = None;
                     }
                     found
                 }
@@ -190,9 +219,12 @@ impl<Q: Queue> Member<Q> {
         found
     }
 
-    /// Polls, then sleeps; what came, and when. Clocks are asked no more than they
-    /// must be: some cost as much as a system call.
-    fn await_job(&mut self, poller: &mut Poller) -> (Next<Q::Job>, Instant) {
+    /// Polls, then sleeps; what came. Clocks are asked no more than they must be:
+    /// some cost as much as a system call.
+    fn await_job(&mut self, poller: &mut Poller) -> Next<Q::Job> {
+        if !poller.is_timed() {
+            return self.sleep();
+        }
         let start = Instant::now();
         let window = poller.window();
         let mut looks = 0_u32;
@@ -207,12 +239,18 @@ impl<Q: Queue> Member<Q> {
                     }
                 }
                 found => {
-                    let now = Instant::now();
-                    poller.found(now - start);
-                    return (found, now);
+                    poller.found(start.elapsed());
+                    return found;
                 }
             }
         }
+        let found = self.sleep();
+        poller.slept(start.elapsed());
+        found
+    }
+
+    /// Sleeps until something comes.
+    fn sleep(&mut self) -> Next<Q::Job> {
         self.post.rest();
         let found = loop {
             match self.crew.queue.wait(&mut self.hand) {
@@ -221,9 +259,7 @@ impl<Q: Queue> Member<Q> {
             }
         };
         self.wake();
-        let now = Instant::now();
-        poller.slept(now - start);
-        (found, now)
+        found
     }
 
     fn wake(&self) {
@@ -239,10 +275,7 @@ impl<Q: Queue> Member<Q> {
         }
     }
 
-    fn call_helper(&self) {
-        // Asked each time, as an administrator may move threads.
-        let processors = rustix::thread::sched_getaffinity(None).map_or(1, |set| set.count());
-        let helpers_max = (processors as usize).saturating_sub(1);
+    fn call_helper(&self, helpers_max: usize) {
         let crew = &self.crew;
         crew.roster
             .call_helper(helpers_max, |number| crew.spawn(number));
@@ -259,11 +292,105 @@ impl<Q: Queue> Drop for Member<Q> {
     }
 }
 
+/// How many processors this thread may use. Asked again now and then, as an
+/// administrator may move threads.
+#[derive(Default)]
+struct Processors {
+    count: usize,
+    asked: u32,
+}
+
+impl Processors {
+    /// For so many jobs it is taken to stay.
+    const CALLS_PER_LOOK: u32 = 1024;
+
+    /// At least one.
+    fn count(&mut self) -> usize {
+        if self.asked.is_multiple_of(Self::CALLS_PER_LOOK) {
+            let set = rustix::thread::sched_getaffinity(None);
+            self.count = set.map_or(1, |set| set.count() as usize).max(1);
+        }
+        self.asked = self.asked.wrapping_add(1);
+        self.count
+    }
+}
+
 /// A helper until it is dropped.
 struct Helping<'a>(&'a Roster);
 
 impl Drop for Helping<'_> {
     fn drop(&mut self) {
         self.0.end_help();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A queue that has ended. Whether anything waits is made up.
+    struct Empty {
+        may_wait: bool,
+    }
+
+    impl Queue for Empty {
+        type Hand = ();
+        type Job = ();
+
+        fn hand(&self) {}
+
+        fn take(&self, _: &mut ()) -> Next<()> {
+            Next::Ended
+        }
+
+        fn wait(&self, _: &mut ()) -> Next<()> {
+            Next::Ended
+        }
+
+        fn may_wait(&self) -> bool {
+            self.may_wait
+        }
+
+        fn run(&self, _: &mut (), _: ()) {}
+    }
+
+    /// What looks at a leader come to that never leaves its job, until it is relieved.
+    fn looks(may_wait: bool) -> Vec<Look> {
+        let config = CrewConfig::new("test");
+        let crew = Arc::new(Shared {
+            queue: Arc::new(Empty { may_wait }),
+            roster: Roster::new(config.threads_max, config.linger),
+            seen: Mutex::default(),
+            config,
+        });
+        let post = Arc::new(Post::default());
+        assert_eq!(crew.roster.stand_by(&post), Duty::Lead);
+        post.wake();
+        post.begin();
+        let mut looks = Vec::new();
+        while looks.last() != Some(&Look::Relieved) {
+            looks.push(Arc::clone(&crew).look());
+        }
+        assert!(!post.end(), "it leads no longer");
+        assert!(crew.roster.join());
+        looks
+    }
+
+    #[test]
+    fn a_leader_in_one_job_is_relieved_at_once_only_if_something_may_wait() {
+        use Look::{Moving, Relieved, Working};
+        assert_eq!(looks(true), [Working, Relieved]);
+        assert_eq!(looks(false), [Working, Moving, Moving, Moving, Relieved]);
+    }
+
+    #[test]
+    fn processors_are_counted_now_and_then() {
+        let mut processors = Processors::default();
+        assert!(processors.count() > 0);
+        processors.count = 77;
+        for _ in 1..Processors::CALLS_PER_LOOK {
+            assert_eq!(processors.count(), 77);
+        }
+        assert_ne!(processors.count(), 77);
     }
 }

@@ -64,6 +64,13 @@ pub trait Queue: Send + Sync + 'static {
     /// wake-up for nothing. Only one thread at a time is in here.
     fn wait(&self, hand: &mut Self::Hand) -> Next<Self::Job>;
 
+    /// Whether a job may be waiting while the leader is in another one; for the
+    /// monitor, who asks from its own thread now and then. False only where that is
+    /// known.
+    fn may_wait(&self) -> bool {
+        true
+    }
+
     /// Runs a job to its end.
     fn run(&self, hand: &mut Self::Hand, job: Self::Job);
 }

@@ -68,6 +68,8 @@ pub(crate) struct Poller {
     patience: u32,
     /// Falls with each window that passed in vain.
     credit: u32,
+    /// There is one processor: whoever is to send the next job needs it.
+    pub(crate) is_alone: bool,
 }
 
 /// For how long to poll, automatically: a guest's next request is that far away, with
@@ -97,6 +99,16 @@ impl Poller {
             sleep_mean: Duration::MAX,
             patience: TRIAL,
             credit: 0,
+            is_alone: false,
+        }
+    }
+
+    /// Whether it wants to know how long jobs were waited for.
+    pub(crate) fn is_timed(&self) -> bool {
+        match self.polling {
+            Polling::For(_) => true,
+            Polling::Auto => !self.is_alone,
+            Polling::Off => false,
         }
     }
 
@@ -281,6 +293,21 @@ mod tests {
         }
         poller.slept(us(1_000));
         sleep(&mut poller, TRIAL, us(1_000));
+    }
+
+    #[test]
+    fn a_clock_is_asked_only_where_something_depends_on_it() {
+        let is_timed = |polling, is_alone| {
+            let poller = Poller {
+                is_alone,
+                ..Poller::new(polling)
+            };
+            poller.is_timed()
+        };
+        for polling in [Polling::Auto, Polling::Off, Polling::For(us(7))] {
+            assert_eq!(is_timed(polling, false), polling != Polling::Off);
+            assert_eq!(is_timed(polling, true), polling == Polling::For(us(7)));
+        }
     }
 
     #[test]

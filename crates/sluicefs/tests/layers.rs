@@ -3,13 +3,16 @@
 use rustix::fs::XattrFlags;
 use sluice_export::{Export, ExportOptions};
 use sluice_vfs::{
-    AccessChecks, AttachOptions, Attached, Caller, CreateArgs, Ctx, Errno, Event, EventSink,
-    Features, FileService, FileType, Name, NewNode, NodeId, OpenFlags, Peer, SecurityLabel,
-    SessionLimits, VecSink, XattrName,
+    AccessChecks, AttachOptions, Attached, AttrMask, Caller, CreateArgs, Ctx, Errno, Event,
+    EventSink, Features, FileService, FileType, HandleId, Name, NewNode, NodeId, OpenFlags, Peer,
+    SecurityLabel, Session, SessionLimits, VecSink, XattrName,
 };
+use sluicefs::layers::second_look::SecondLooks;
 use sluicefs::layers::xattr_map::XattrMapped;
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 struct Unheard;
 
@@ -19,8 +22,17 @@ impl EventSink for Unheard {
 
 /// A session on `dir` with other names for its attributes.
 fn mapped(dir: &Path, rules: &str) -> Attached {
+    let rules = rules.parse().unwrap();
+    attach(dir, |export| Arc::new(XattrMapped::new(export, rules)))
+}
+
+/// A session on `dir` through a layer.
+fn attach(
+    dir: &Path,
+    layer: impl FnOnce(Arc<dyn FileService>) -> Arc<dyn FileService>,
+) -> Attached {
     let export = Export::open(dir, ExportOptions::default()).unwrap();
-    let service = XattrMapped::new(Arc::new(export), rules.parse().unwrap());
+    let service = layer(Arc::new(export));
     let options = AttachOptions {
         peer: Peer {
             label: "test".to_owned(),
@@ -137,4 +149,105 @@ fn what_the_hosts_kernel_no_longer_knows_is_not_promised() {
     assert!(!all.intersects(Features::KILL_SUIDGID | Features::POSIX_ACL));
     let some = promised(":map:trusted.:user.virtiofs.:");
     assert!(some.contains(Features::KILL_SUIDGID));
+}
+
+/// A file of a directory, looked at through a layer that answers from a lookup for so
+/// long.
+struct Looked {
+    dir: tempfile::TempDir,
+    session: Arc<dyn Session>,
+}
+
+impl Looked {
+    fn new(window: Duration) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("file"), "").unwrap();
+        let layer = |export| Arc::new(SecondLooks::within(export, window)) as _;
+        let session = attach(dir.path(), layer).session;
+        Looked { dir, session }
+    }
+
+    /// A thread finds the file, and then the host makes it longer.
+    fn find(&self, pid: u32) -> NodeId {
+        let found = self
+            .session
+            .lookup(&thread(pid), NodeId::ROOT, name("file"));
+        let node = found.unwrap().found().unwrap().node;
+        let path = self.dir.path().join("file");
+        let file = std::fs::OpenOptions::new().append(true).open(path);
+        file.unwrap().write_all(b"x").unwrap();
+        node
+    }
+
+    fn size(&self, pid: u32, node: NodeId, handle: Option<HandleId>) -> u64 {
+        let stat = self
+            .session
+            .getattr(&thread(pid), node, handle, AttrMask::BASIC);
+        stat.unwrap().attr.size
+    }
+}
+
+fn thread(pid: u32) -> Ctx<'static> {
+    let mut ctx = ctx();
+    ctx.caller.pid = pid;
+    ctx
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_lookup_answers_the_next_question_once() {
+    let looked = Looked::new(HOUR);
+    let node = looked.find(7);
+    assert_eq!(looked.size(7, node, None), 0);
+    assert_eq!(looked.size(7, node, None), 1);
+}
+
+#[test]
+fn a_lookup_answers_nobody_else_nothing_else_and_not_for_long() {
+    let looked = Looked::new(HOUR);
+    let node = looked.find(7);
+    assert_eq!(looked.size(8, node, None), 1, "another thread");
+    // One whose number falls into the same place.
+    assert_eq!(looked.size(7 + 64, node, None), 1);
+    looked.find(7);
+    assert_ne!(looked.size(7, NodeId::ROOT, None), 1, "another node");
+    assert_eq!(looked.size(7, node, None), 2);
+    let flags = OpenFlags::READ;
+    let opened = looked.session.open(&thread(8), node, flags).unwrap();
+    looked.find(7);
+    let size = looked.size(7, node, Some(opened.handle));
+    assert_eq!(size, 3, "an open file");
+
+    let looked = Looked::new(Duration::ZERO);
+    let node = looked.find(7);
+    assert_eq!(looked.size(7, node, None), 1, "time has passed");
+}
+
+#[test]
+fn a_lookup_answers_nothing_after_a_change_or_another_question() {
+    let looked = Looked::new(HOUR);
+    let root = NodeId::ROOT;
+    let new = NewNode::with_perm(0o755);
+    let node = looked.find(7);
+    looked
+        .session
+        .mkdir(&thread(8), root, name("dir"), &new)
+        .unwrap();
+    assert_eq!(looked.size(7, node, None), 1, "somebody changed something");
+    looked.find(7);
+    looked.session.statfs(&thread(7), root).unwrap();
+    assert_eq!(looked.size(7, node, None), 2, "another question was asked");
+    looked.find(7);
+    looked.session.statfs(&thread(8), root).unwrap();
+    assert_eq!(looked.size(7, node, None), 2, "by another thread");
+    for flags in [OpenFlags::READ, OpenFlags::WRITE | OpenFlags::TRUNCATE] {
+        looked.find(7);
+        let before = looked.size(7, node, None);
+        looked.find(7);
+        looked.session.open(&thread(8), node, flags).unwrap();
+        let is_cut = flags.contains(OpenFlags::TRUNCATE);
+        let expected = if is_cut { 0 } else { before + 1 };
+        assert_eq!(looked.size(7, node, None), expected, "{flags:?}");
+    }
 }

@@ -191,7 +191,7 @@ impl Connection {
                 return Err(lost.into());
             }
             let is_mid_payload = state.is_held_for(flights);
-            let is_over = deadline.is_some_and(|deadline| has_waited && Instant::now() >= deadline);
+            let is_over = has_waited && deadline.is_some_and(|deadline| Instant::now() >= deadline);
             if is_over && !is_mid_payload {
                 state.pass_on();
                 return Err(Error::TimedOut(self.time_limit.unwrap_or_default()));

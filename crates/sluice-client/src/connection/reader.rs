@@ -29,6 +29,8 @@ pub(super) struct Reader {
     buf: Vec<u8>,
     used: usize,
     end: usize,
+    /// Bytes of the next message's payload that are where they belong already.
+    in_place: usize,
     /// The message that is being received.
     body: Option<Body>,
     /// Ticks that passed within a message, with nothing coming.
@@ -100,7 +102,11 @@ impl Connection {
     ) -> std::result::Result<Step, Lost> {
         loop {
             let Some(body) = &mut reader.body else {
-                if !self.ensure(reader, HEADER_LEN)? {
+                let is_there = match self.lone_flight(reader, flights) {
+                    Some(flight) => self.receive_lone(reader, flight)?,
+                    None => self.ensure(reader, HEADER_LEN)?,
+                };
+                if !is_there {
                     return Ok(Step::Read);
                 }
                 let header = Header::peek(reader.unused()).map_err(Violation::from)?;
@@ -108,7 +114,7 @@ impl Connection {
                 reader.body = Some(Body {
                     incoming,
                     message: None,
-                    have: 0,
+                    have: std::mem::take(&mut reader.in_place),
                 });
                 continue;
             };
@@ -134,6 +140,50 @@ impl Connection {
             self.complete(reader);
             return Ok(Step::Read);
         }
+    }
+
+    /// The one request under way, if it waits for a large payload, and nothing of its
+    /// reply has come.
+    fn lone_flight<'f, 'b>(
+        &self,
+        reader: &Reader,
+        flights: &'f mut [Flight<'b>],
+    ) -> Option<&'f mut Flight<'b>> {
+        let [flight] = flights else {
+            return None;
+        };
+        let is_lone = reader.unused().is_empty() && self.lock().requests.is_lone(flight.tag);
+        is_lone.then_some(flight)
+    }
+
+    /// Receives the beginning of a reply and its payload at once, each to its place;
+    /// false if less than a header came. What proves to be something else is put
+    /// behind the beginning, to be looked at in its order.
+    fn receive_lone(
+        &self,
+        reader: &mut Reader,
+        flight: &mut Flight<'_>,
+    ) -> std::result::Result<bool, Lost> {
+        let mut bufs = ArrayVec::<_, { SLICES_MAX + 1 }>::new();
+        bufs.push(IoSliceMut::new(reader.room(REPLY_PAYLOAD_AT)));
+        bufs.extend(part(&mut flight.slices, 0, usize::MAX));
+        let outcome = self.transport.receive(&mut bufs, false);
+        drop(bufs);
+        let received = *outcome.as_ref().unwrap_or(&0);
+        reader.end += received.min(REPLY_PAYLOAD_AT);
+        let behind = received.saturating_sub(REPLY_PAYLOAD_AT);
+        if let Received::NothingYet = self.judge(outcome, false, &mut reader.idle_ticks)? {
+            return Ok(false);
+        }
+        let payload_len = payload_len(reader.unused(), flight.tag);
+        let in_place = behind.min(payload_len);
+        for slice in part(&mut flight.slices, in_place, behind - in_place) {
+            reader.room(slice.len()).copy_from_slice(&slice);
+            reader.end += slice.len();
+            self.meter.add_copied(slice.len());
+        }
+        reader.in_place = in_place;
+        Ok(reader.unused().len() >= HEADER_LEN)
     }
 
     fn complete(&self, reader: &mut Reader) {
@@ -275,6 +325,17 @@ impl Connection {
     }
 }
 
+/// Bytes of payload in the message of which `bytes` are the beginning, if that is the
+/// reply with data to the request with this tag.
+fn payload_len(bytes: &[u8], tag: u16) -> usize {
+    match Header::peek(bytes) {
+        Ok(header) if header.tag == tag && header.prefix_len() == REPLY_PAYLOAD_AT => {
+            (header.size as usize).saturating_sub(REPLY_PAYLOAD_AT)
+        }
+        _ => 0,
+    }
+}
+
 /// `len` bytes of `slices` behind the first `skip`, or as many as are there and
 /// can be told to the kernel at once.
 fn part<'a>(
@@ -316,4 +377,193 @@ fn copy(mut from: &[u8], to: &mut [IoSliceMut<'_>]) -> usize {
 enum Payload {
     Some(Received),
     NotMine(u16),
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::connection::{Connection, Flights};
+    use crate::error::{Error, Result};
+    use crate::options::ConnectOptions;
+    use crate::transport::Transport;
+    use sluice_proto::p9::wire::{Dialect, Payload, Reply, Request, encode_reply};
+    use sluice_vfs::Errno;
+    use std::collections::VecDeque;
+    use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+    use std::sync::{Arc, Mutex, Weak};
+    use std::time::Duration;
+
+    /// A server that says what was written down for it, a segment a time.
+    #[derive(Default)]
+    struct Scripted {
+        segments: Mutex<VecDeque<Vec<u8>>>,
+        /// How many bytes each receipt had.
+        receipts: Mutex<Vec<usize>>,
+        /// On this connection a Tclunk is sent while a reply is awaited.
+        interrupted: Mutex<Option<Weak<Connection>>>,
+    }
+
+    impl Transport for Arc<Scripted> {
+        fn set_patience(&self, _: Duration) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn receive(&self, bufs: &mut [IoSliceMut<'_>], _: bool) -> io::Result<usize> {
+            let interrupted = self.interrupted.lock().unwrap().take();
+            if let Some(connection) = interrupted.and_then(|it| it.upgrade()) {
+                let fid = connection.take_fid();
+                connection.post(&Request::Clunk { fid }, Some(fid)).unwrap();
+            }
+            let mut segments = self.segments.lock().unwrap();
+            let segment = segments.front_mut().ok_or(ErrorKind::WouldBlock)?;
+            let mut received = 0;
+            for buf in bufs {
+                let count = buf.len().min(segment.len());
+                buf[..count].copy_from_slice(&segment[..count]);
+                segment.drain(..count);
+                received += count;
+            }
+            if segment.is_empty() {
+                segments.pop_front();
+            }
+            self.receipts.lock().unwrap().push(received);
+            Ok(received)
+        }
+
+        fn send(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
+            Ok(bufs.iter().map(|buf| buf.len()).sum())
+        }
+
+        fn wait_to_send(&self, _: bool, _: Duration) -> io::Result<bool> {
+            Ok(false)
+        }
+
+        fn has_ended(&self) -> bool {
+            false
+        }
+
+        fn close(&self) {}
+    }
+
+    const ASKED: usize = 4096;
+    const RVERSION: &[u8] = b"\x15\0\0\0\x65\xff\xff\0\x20\0\0\x08\09P2000.L";
+    const RCLUNK: &[u8] = b"\x07\0\0\0\x79\x01\0";
+    const NEXT_RCLUNK: &[u8] = b"\x07\0\0\0\x79\x02\0";
+    const RLERROR: &[u8] = b"\x0b\0\0\0\x07\0\0\x05\0\0\0";
+
+    fn content(len: usize) -> Vec<u8> {
+        (0..len).map(|at| at as u8 ^ (at >> 8) as u8).collect()
+    }
+
+    fn rread(len: usize) -> Vec<u8> {
+        let mut message = vec![0; 64];
+        let data = Payload { len };
+        let end = encode_reply(0, &Reply::Read { data }, Dialect::Linux, &mut message).unwrap();
+        message.truncate(end);
+        message.extend(content(len));
+        message
+    }
+
+    struct Outcome {
+        read: Result<Vec<u8>>,
+        receipts: Vec<usize>,
+        copied: u64,
+    }
+
+    fn connect(server: &Arc<Scripted>) -> Arc<Connection> {
+        server.segments.lock().unwrap().push_back(RVERSION.to_vec());
+        let transport = Box::new(Arc::clone(server));
+        let connection = Connection::open(transport, &ConnectOptions::default()).unwrap();
+        server.receipts.lock().unwrap().clear();
+        Arc::new(connection)
+    }
+
+    fn read_on(connection: &Connection) -> Result<Vec<u8>> {
+        let mut buf = vec![0; ASKED];
+        let (head, tail) = buf.split_at_mut(1000);
+        let request = Request::Read {
+            fid: 1,
+            offset: 0,
+            count: ASKED as u32,
+        };
+        let mut flights = Flights::new(connection);
+        let slices = vec![IoSliceMut::new(head), IoSliceMut::new(tail)];
+        let tag = flights.send(&request, slices, &[]).unwrap();
+        let answer = flights.wait(tag);
+        drop(flights);
+        Ok(buf[..answer?.payload_len].to_vec())
+    }
+
+    /// Reads with these segments as the reply.
+    fn read(segments: &[&[u8]]) -> Outcome {
+        let server = Arc::new(Scripted::default());
+        let connection = connect(&server);
+        let scripted = segments.iter().map(|segment| segment.to_vec());
+        server.segments.lock().unwrap().extend(scripted);
+        Outcome {
+            read: read_on(&connection),
+            receipts: server.receipts.lock().unwrap().clone(),
+            copied: connection.counts().copied,
+        }
+    }
+
+    /// The same while another thread's Tclunk is answered in the same segment.
+    fn read_interrupted(segment: Vec<u8>) -> Result<Vec<u8>> {
+        let server = Arc::new(Scripted::default());
+        let connection = connect(&server);
+        server.segments.lock().unwrap().push_back(segment);
+        *server.interrupted.lock().unwrap() = Some(Arc::downgrade(&connection));
+        let read = read_on(&connection);
+        // Whatever came with it is taken in before this.
+        let next = NEXT_RCLUNK.to_vec();
+        server.segments.lock().unwrap().push_back(next);
+        connection.call(&Request::Clunk { fid: 9 }).unwrap();
+        assert_eq!(connection.counts().received, 3);
+        read
+    }
+
+    #[test]
+    fn a_lone_reply_comes_with_its_payload_at_once() {
+        let outcome = read(&[&rread(ASKED)]);
+        assert_eq!(outcome.read.unwrap(), content(ASKED));
+        assert_eq!((outcome.receipts, outcome.copied), (vec![11 + ASKED], 0));
+    }
+
+    #[test]
+    fn a_lone_reply_may_come_in_pieces() {
+        let message = rread(ASKED);
+        for at in [1, 6, 7, 10, 11, 12, 1011, 1012, 4000] {
+            let (first, second) = message.split_at(at);
+            let outcome = read(&[first, second]);
+            assert_eq!(outcome.read.unwrap(), content(ASKED), "{at}");
+        }
+        let bytes: Vec<_> = message.chunks(1).collect();
+        assert_eq!(read(&bytes).read.unwrap(), content(ASKED));
+    }
+
+    #[test]
+    fn a_lone_reply_may_be_short_or_an_error() {
+        for len in [0, 1, 100, 1500] {
+            let outcome = read(&[&rread(len)]);
+            assert_eq!(outcome.read.unwrap(), content(len));
+            assert_eq!((outcome.receipts, outcome.copied), (vec![11 + len], 0));
+        }
+        let refused = read(&[RLERROR]).read;
+        assert_eq!(refused.unwrap_err(), Error::Refused(Errno::EIO));
+    }
+
+    #[test]
+    fn what_comes_with_a_lone_reply_is_anothers() {
+        for len in [0, 100, 1500, ASKED] {
+            let both = [&rread(len)[..], RCLUNK].concat();
+            assert_eq!(read_interrupted(both).unwrap(), content(len), "{len}");
+        }
+    }
+
+    #[test]
+    fn what_comes_before_a_lone_reply_is_anothers() {
+        for len in [0, 100, 1500, ASKED] {
+            let both = [RCLUNK, &rread(len)[..]].concat();
+            assert_eq!(read_interrupted(both).unwrap(), content(len), "{len}");
+        }
+    }
 }

@@ -1,3 +1,4 @@
 //! Layers: services that stand before another one and are one.
 
+pub mod second_look;
 pub mod xattr_map;

@@ -1,5 +1,6 @@
 //! `/dev/fuse`: one request per read(2), one reply per writev(2).
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::io::{self, IoSlice};
@@ -49,6 +50,12 @@ impl Device {
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => Ok(Received::Nothing),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// Whether a request waits, or nobody can tell.
+    pub(super) fn has_request(&self) -> bool {
+        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&Timespec::default())) != Ok(0)
     }
 
     /// Sends a reply or a notification. One to a request that was taken back,

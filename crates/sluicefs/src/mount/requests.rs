@@ -95,6 +95,10 @@ impl Queue for Requests {
         self.receive(&self.patient, buffers)
     }
 
+    fn may_wait(&self) -> bool {
+        self.patient.has_request()
+    }
+
     fn run(&self, buffers: &mut Buffers, request: Request) {
         self.count.fetch_add(1, Ordering::Relaxed);
         let message = buffers.request.get(..request.len).unwrap_or_default();

@@ -2,10 +2,12 @@
 
 use super::options::{MountOptions, Trans};
 use crate::failure::Failure;
+use crate::layers::second_look::SecondLooks;
 use crate::layers::xattr_map::XattrMapped;
 use crate::remote::{Location, try_to_attach};
 use crate::share;
 use sluice_client::{Address, ConnectOptions, Meter, Persistence, RemoteService};
+use sluice_proto::fuse::serve::CacheMode;
 use sluice_vfs::FileService;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -179,6 +181,10 @@ fn open_server(place: &Location, options: &MountOptions) -> Result<Opened, Failu
     let service = match &options.policy.xattr_map {
         Some(map) => Arc::new(XattrMapped::new(service, map.clone())),
         None => service,
+    };
+    let service: Arc<dyn FileService> = match options.policy.cache {
+        CacheMode::Never => Arc::new(SecondLooks::new(service)),
+        CacheMode::Metadata | CacheMode::Auto | CacheMode::Always => service,
     };
     Ok(Opened { service, meter })
 }
