@@ -126,6 +126,9 @@ impl<Q: Queue> Shared<Q> {
 impl<Q: Queue> Watched for Shared<Q> {
     fn look(self: Arc<Self>) -> Look {
         let Some(post) = self.roster.leader() else {
+            if self.roster.is_deserted() && self.queue.has_ended() {
+                self.roster.end();
+            }
             return Look::Quiet; // who takes the lead will say so
         };
         let sight = post.look();
@@ -144,6 +147,10 @@ impl<Q: Queue> Watched for Shared<Q> {
     fn is_resting(&self) -> bool {
         let leader = self.roster.leader();
         leader.is_none_or(|post| post.look().is_resting())
+    }
+
+    fn is_deserted(&self) -> bool {
+        self.roster.is_deserted()
     }
 }
 

@@ -8,7 +8,7 @@
 //!   whole process (`monitor`) notices that a leader has not come back; from
 //!   then on the queue has no leader, and whoever stands by becomes it. The
 //!   queue moves, not the job: the old leader finishes it and stands by. When
-//!   every thread is stuck, the queue waits.
+//!   every thread is stuck, the queue waits; the monitor looks whether it ends.
 //! - *Backlog.* A leader that finds job after job waiting calls a helper, up to
 //!   the number of processors. Helpers take and run jobs as the leader does, and
 //!   stand by again when nothing waits.
@@ -16,7 +16,7 @@
 //!   job. After its last job a leader looks for another one for a short time
 //!   ([`Polling`]) where that has paid off lately, and then sleeps.
 //!
-//! Nothing runs while no job comes: no timer, no thread.
+//! Nothing runs while no job comes and none is stuck: no timer, no thread.
 //!
 //! A takeover costs the jobs nothing: a leader publishes with plain stores what
 //! it does, and one compare-and-swap at the end of a job tells it whether it
@@ -73,6 +73,12 @@ pub trait Queue: Send + Sync + 'static {
 
     /// Runs a job to its end.
     fn run(&self, hand: &mut Self::Hand, job: Self::Job);
+
+    /// Whether it has ended, asked now and then while every thread is stuck in a job
+    /// and nobody can look: it may be that the end is what those wait for.
+    fn has_ended(&self) -> bool {
+        false
+    }
 }
 
 /// What a queue has.

@@ -13,6 +13,9 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(2);
 
+/// How often to look at a crew that nobody leads, as all of its threads are stuck.
+const DESERTED: Duration = Duration::from_millis(500);
+
 /// What is watched.
 pub(crate) trait Watched: Send + Sync {
     /// Looks at the leader. One who is in the same job as at the last look is
@@ -21,6 +24,9 @@ pub(crate) trait Watched: Send + Sync {
 
     /// Whether nothing can happen until the leader wakes up and says so.
     fn is_resting(&self) -> bool;
+
+    /// Whether nobody is there to lead.
+    fn is_deserted(&self) -> bool;
 }
 
 /// What there was to see, the least interesting first.
@@ -106,7 +112,7 @@ impl Monitor {
         }
     }
 
-    /// Returns once a leader is awake.
+    /// Returns once a leader is awake, or a crew has been deserted for a while.
     fn sleep(&self) {
         self.asleep.store(true, Ordering::SeqCst);
         // Either this sees a leader that has woken up, or that one sees the flag.
@@ -114,7 +120,15 @@ impl Monitor {
             self.asleep.store(false, Ordering::SeqCst);
         }
         while self.asleep.load(Ordering::SeqCst) {
-            std::thread::park();
+            // Crews are not held meanwhile: their queues end when they are dropped.
+            let is_any_deserted = self.crews().iter().any(|crew| crew.is_deserted());
+            match is_any_deserted {
+                true => {
+                    std::thread::park_timeout(DESERTED);
+                    self.asleep.store(false, Ordering::SeqCst);
+                }
+                false => std::thread::park(),
+            }
         }
     }
 

@@ -71,6 +71,12 @@ impl Roster {
         }
     }
 
+    /// Whether nobody leads, and nobody is there to.
+    pub(crate) fn is_deserted(&self) -> bool {
+        let state = self.lock();
+        state.leader.is_none() && state.standing_by == 0 && !state.ended
+    }
+
     /// Who leads.
     pub(crate) fn leader(&self) -> Option<Arc<Post>> {
         self.lock().leader.clone()

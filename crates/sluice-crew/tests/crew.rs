@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::ThreadId;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Only for what would otherwise hang when it fails.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,6 +20,8 @@ struct Jobs {
     /// Threads in `wait`.
     waiting: AtomicUsize,
     hands: AtomicUsize,
+    /// How often it was told that it has ended when nobody could see.
+    told: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -84,6 +86,14 @@ impl<const CALLS: bool> Queue for Shared<CALLS> {
 
     fn run(&self, _: &mut Hand, job: Job) {
         job();
+    }
+
+    fn has_ended(&self) -> bool {
+        let has_ended = self.0.state.lock().unwrap().ended;
+        self.0
+            .told
+            .fetch_add(usize::from(has_ended), Ordering::SeqCst);
+        has_ended
     }
 }
 
@@ -215,6 +225,27 @@ fn the_end_waits_for_jobs_that_block() {
     drop(release);
     assert!(joining.join().unwrap());
     assert_eq!(jobs.hands.load(Ordering::SeqCst), 0);
+}
+
+/// Jobs may wait for just that.
+#[test]
+fn an_end_is_seen_while_every_thread_is_stuck() {
+    let (jobs, crew) = start(CrewConfig {
+        threads_max: 2,
+        ..config()
+    });
+    let stuck = [(); 2].map(|()| put_blocking(&jobs));
+    for (begun, _) in &stuck {
+        begun.recv_timeout(PATIENCE).unwrap();
+    }
+    jobs.end();
+    let begin = Instant::now();
+    while jobs.told.load(Ordering::SeqCst) == 0 {
+        assert!(begin.elapsed() < PATIENCE, "nobody looks");
+        std::thread::yield_now();
+    }
+    drop(stuck);
+    assert!(crew.join());
 }
 
 #[test]

@@ -7,12 +7,14 @@ use common::serving::announced;
 use common::{Daemon, PATIENCE, run, skip, sluice, status_and_line, text};
 use rustix::process::Signal;
 use serde_json::Value;
+use sluice_crew::CrewConfig;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::JoinHandle;
 use std::time::Instant;
 use tempfile::TempDir;
 
@@ -74,6 +76,11 @@ impl Scene {
         let output = run(&["stats", "--json", text(&self.target)]);
         assert!(output.status.success(), "{output:?}");
         serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// How many the kernel made.
+    fn requests(&self) -> u64 {
+        self.stats()["requests"].as_u64().unwrap()
     }
 
     /// Messages sent and replies waited for while something is done.
@@ -465,28 +472,96 @@ fn a_mount_whose_process_was_killed_is_told_of_and_goes() {
     fs::read_dir(&scene.target).unwrap();
 }
 
-/// umount -f ends what waits for a server that is away, and with it the process.
+/// Has so many threads read what nobody answers for, and waits until the mount knows:
+/// no more than it has threads for.
+fn blocked_readers(scene: &Scene, count: u64) -> Vec<JoinHandle<std::io::Error>> {
+    const THREADS: u64 = CrewConfig::THREADS_MAX as u64;
+    let before = scene.requests();
+    let readers = (0..count).map(|nth| {
+        let path = scene.target.join(format!("file{nth}"));
+        std::thread::spawn(move || fs::read(path).unwrap_err())
+    });
+    let readers: Vec<_> = readers.collect();
+    while scene.requests() < before + count.min(THREADS) {
+        std::thread::yield_now();
+    }
+    readers
+}
+
+fn is_mounted(target: &Path) -> bool {
+    let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    table.contains(&format!(" {} ", text(target)))
+}
+
+/// umount -f ends what waits for a server that is away, and with it the process, also
+/// where all of its threads wait.
 #[test]
 fn a_mount_of_a_dead_server_is_forced_to_end() {
+    for count in [1, 40] {
+        let Some(mut scene) = Scene::new("cache=never,hard", &[]) else {
+            return;
+        };
+        drop(scene.server.take());
+        let readers = blocked_readers(&scene, count);
+        let force = rustix::mount::UnmountFlags::FORCE;
+        // Busy, for somebody still waits; who is told so by this.
+        let _ = rustix::mount::unmount(&scene.target, force);
+        for reader in readers {
+            let error = reader.join().unwrap();
+            let gone = [rustix::io::Errno::CONNABORTED, rustix::io::Errno::NOTCONN];
+            let gone = gone.map(|errno| Some(errno.raw_os_error()));
+            assert!(gone.contains(&error.raw_os_error()), "{error}");
+        }
+        unmount(&scene.target);
+        assert_eq!(scene.mount.status(), 0);
+    }
+}
+
+/// A mount that waits for its server keeps nobody alive, and after umount -l its process
+/// ends with the last of those.
+#[test]
+fn who_is_killed_does_not_wait_for_a_dead_server() {
     let Some(mut scene) = Scene::new("cache=never,hard", &[]) else {
         return;
     };
-    let path = scene.target.join("file");
-    fs::write(&path, "content").unwrap();
     drop(scene.server.take());
-    let requests = || scene.stats()["requests"].as_u64().unwrap();
-    let before = requests();
-    let reader = std::thread::spawn(move || fs::read(path).unwrap_err());
-    while requests() == before {
+    let before = scene.requests();
+    let mut program = Command::new("cat");
+    let mut program = program.arg(scene.target.join("file")).spawn().unwrap();
+    while scene.requests() == before {
         std::thread::yield_now();
     }
-    let force = rustix::mount::UnmountFlags::FORCE;
-    // Busy, for somebody still waits; who is told so by this.
-    let _ = rustix::mount::unmount(&scene.target, force);
-    let error = reader.join().unwrap();
-    let gone = [rustix::io::Errno::CONNABORTED, rustix::io::Errno::NOTCONN];
-    let gone = gone.map(|errno| Some(errno.raw_os_error()));
-    assert!(gone.contains(&error.raw_os_error()), "{error}");
-    unmount(&scene.target);
+    let lazily = rustix::mount::UnmountFlags::DETACH;
+    rustix::mount::unmount(&scene.target, lazily).unwrap();
+    program.kill().unwrap();
+    Daemon(program).wait_for_end();
     assert_eq!(scene.mount.status(), 0);
+}
+
+/// umount -l takes the mount away at once. Its users hear of the server what they would
+/// have heard, and after the last of them the process ends.
+#[test]
+fn a_mount_of_a_dead_server_goes_and_its_process_ends_in_time() {
+    for is_hung in [false, true] {
+        let Some(mut scene) = Scene::new("cache=never,soft,timeo=5", &[]) else {
+            return;
+        };
+        let open = File::create_new(scene.target.join("open")).unwrap();
+        match is_hung {
+            true => scene.server.as_ref().unwrap().signal(Signal::STOP),
+            false => drop(scene.server.take()),
+        }
+        let readers = blocked_readers(&scene, 40);
+        let lazily = rustix::mount::UnmountFlags::DETACH;
+        rustix::mount::unmount(&scene.target, lazily).unwrap();
+        assert!(!is_mounted(&scene.target));
+        fs::read_dir(&scene.target).unwrap();
+        for reader in readers {
+            let error = reader.join().unwrap();
+            let expected = rustix::io::Errno::IO.raw_os_error();
+            assert_eq!(error.raw_os_error(), Some(expected), "{error}");
+        }
+        drop(open);
+        assert_eq!(scene.mount.status(), 0);
+    }
 }

@@ -86,7 +86,7 @@ impl Link {
                 return Ok(Arc::clone(tree));
             }
             let now = Instant::now();
-            check_caller(ctx, now)?;
+            self.check_caller(ctx, now)?;
             let is_due = state.not_before.is_none_or(|at| now >= at);
             if state.is_connecting || !is_due {
                 let pause = self.pause(&state, now)?;
@@ -130,6 +130,19 @@ impl Link {
         })?);
         restore(&tree)?;
         Ok(tree)
+    }
+
+    /// Whether whoever asked still waits.
+    fn check_caller(&self, ctx: &Ctx<'_>, now: Instant) -> Result<()> {
+        let is_killed = self.options.is_being_killed;
+        match ctx.deadline {
+            _ if ctx.is_cancelled() => Err(Errno::EINTR.into()),
+            Some(deadline) if now >= deadline => Err(Errno::ETIMEDOUT.into()),
+            _ if is_killed.is_some_and(|is_killed| is_killed(ctx.caller.pid)) => {
+                Err(Errno::EINTR.into())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How long to wait before it is looked again, if at all.
@@ -208,15 +221,6 @@ impl Link {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Whether whoever asked still waits.
-fn check_caller(ctx: &Ctx<'_>, now: Instant) -> Result<()> {
-    match ctx.deadline {
-        _ if ctx.is_cancelled() => Err(Errno::EINTR.into()),
-        Some(deadline) if now >= deadline => Err(Errno::ETIMEDOUT.into()),
-        _ => Ok(()),
     }
 }
 

@@ -19,6 +19,10 @@ pub struct ServiceOptions {
     /// directory's default ACL says, at the price of a message for each file
     /// that is made under a umask.
     pub posix_acl: bool,
+    /// Whether the thread with this number, which asked for something, is being killed:
+    /// it need not wait for a server that is away, and gets `EINTR`. Asked a few times a
+    /// second. `None` where numbers of threads are another machine's.
+    pub is_being_killed: Option<fn(u32) -> bool>,
 }
 
 /// As whom requests are sent.

@@ -112,7 +112,8 @@ Mount options for servers:
                        auto (default), never, or a number of bytes
   orderly              the server takes messages in their order, which 9P does not ask
                        for: files are opened in one trip then, where that is two messages
-  hard, soft           while the server is away, requests wait (default) or fail
+  hard, soft           while the server is away, requests wait (default), unless who asks
+                       is killed, or fail
   timeo=N              how long a reply may take, in tenths of a second (default 600);
                        with soft also how long the server may be away
   trans=tcp|unix|fd, port=N, rfdno=N, wfdno=N

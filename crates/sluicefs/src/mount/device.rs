@@ -54,8 +54,20 @@ impl Device {
 
     /// Whether a request waits, or nobody can tell.
     pub(super) fn has_request(&self) -> bool {
-        let mut polled = [PollFd::new(&self.0, PollFlags::IN)];
-        rustix::event::poll(&mut polled, Some(&Timespec::default())) != Ok(0)
+        self.look(PollFlags::IN).is_none_or(|seen| !seen.is_empty())
+    }
+
+    /// Whether no more requests come.
+    pub(super) fn has_ended(&self) -> bool {
+        let seen = self.look(PollFlags::empty());
+        seen.is_some_and(|seen| seen.contains(PollFlags::ERR))
+    }
+
+    /// What poll(2) says, without waiting for it.
+    fn look(&self, wanted: PollFlags) -> Option<PollFlags> {
+        let mut polled = [PollFd::new(&self.0, wanted)];
+        let looked = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+        looked.ok().map(|_| polled[0].revents())
     }
 
     /// Sends a reply or a notification. One to a request that was taken back,

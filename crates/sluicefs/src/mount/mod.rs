@@ -5,9 +5,10 @@
 //! process. `kernel` mounts and unmounts (or `fusermount`, for ordinary users), a
 //! crew of threads takes `requests` from `device` into `buffer`s and serves them,
 //! `exchange` carries the replies, `notifier` sends invalidations from a thread of
-//! its own, `stats` tells what was done, and `daemon` is going to the background.
+//! its own, `caller` knows who need not wait, `stats` tells what was done, and `daemon` is going to the background.
 
 mod buffer;
+mod caller;
 mod command;
 pub(crate) mod daemon;
 mod device;

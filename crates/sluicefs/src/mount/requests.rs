@@ -63,9 +63,13 @@ impl Requests {
             Ok(Received::Ended) => {}
             Err(error) => tracing::error!(%error, "cannot read from /dev/fuse"),
         }
-        // Threads that wait for a server that is away need not.
-        self.server.reset();
+        self.end();
         Next::Ended
+    }
+
+    /// Threads that wait for a server that is away need not.
+    fn end(&self) {
+        self.server.reset();
     }
 }
 
@@ -106,5 +110,13 @@ impl Queue for Requests {
         let (prefix, payload) = message.split_at(prefix_len.min(message.len()));
         let exchange = DeviceExchange::new(&request.from, payload, &mut buffers.body);
         panics::contain(|| self.server.handle(prefix, exchange));
+    }
+
+    fn has_ended(&self) -> bool {
+        let has_ended = self.patient.has_ended();
+        if has_ended {
+            self.end();
+        }
+        has_ended
     }
 }

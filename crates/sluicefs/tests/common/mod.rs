@@ -57,14 +57,19 @@ impl Daemon {
 
     /// Waits for its end, within [`PATIENCE`].
     pub fn status(&mut self) -> i32 {
+        self.wait_for_end();
+        let status = self.0.wait().unwrap();
+        status.code().expect("ended by a signal")
+    }
+
+    /// The same, however it ends.
+    pub fn wait_for_end(&self) {
         let pid = rustix::process::Pid::from_child(&self.0);
         let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty()).unwrap();
         let timeout = Timespec::try_from(PATIENCE).unwrap();
         let mut ended = [PollFd::new(&pidfd, PollFlags::IN)];
         let count = rustix::event::poll(&mut ended, Some(&timeout)).unwrap();
         assert_eq!(count, 1, "the process does not end");
-        let status = self.0.wait().unwrap();
-        status.code().expect("ended by a signal")
     }
 
     /// What it wrote to stderr; for after its end.

@@ -1,5 +1,6 @@
 //! Words about the 9P server behind a mount, most of them v9fs's.
 
+use crate::mount::caller;
 use sluice_client::{Access, ConnectOptions, Dialect, Persistence, ServiceOptions};
 use std::time::Duration;
 
@@ -191,6 +192,7 @@ impl ServerOptions {
                 false => Persistence::Hard,
             },
             posix_acl,
+            is_being_killed: Some(caller::is_being_killed),
         }
     }
 }
