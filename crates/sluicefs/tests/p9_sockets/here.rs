@@ -47,7 +47,11 @@ impl Here {
 
     /// Somebody who has just connected.
     pub(crate) fn stranger(&self) -> Peer {
-        Peer::unix(&self.dir.path().join("socket"))
+        Peer::unix(&self.socket())
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.dir.path().join("socket")
     }
 
     pub(crate) fn share(&self) -> PathBuf {

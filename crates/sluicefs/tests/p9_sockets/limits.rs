@@ -5,6 +5,7 @@ use crate::peer::Peer;
 use crate::server::{pattern, write_pattern};
 use sluice_proto::p9::wire::*;
 use sluicefs::serve::{HubLimits, held_bytes};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -213,6 +214,82 @@ fn what_has_memory_waits_for_nothing_that_has_none() {
         }
         drop(hoarders);
     });
+}
+
+/// Requests of a round of [`work`].
+const ROUND: u16 = 6;
+
+/// Reads and writes of a file, with what makes some of them wait for others in between.
+fn work(peer: &mut Peer, file: &[u8], rounds: u16, bytes: &[u8]) {
+    let (fid, offset, data) = (1, 0, Payload { len: bytes.len() });
+    let mut room = [0; 64];
+    let names = Names::new(&[file], &mut room).unwrap();
+    for round in 0..rounds {
+        let requests: [Request<'_>; ROUND as usize] = [
+            long_read(bytes.len()),
+            Request::Clunk { fid },
+            Request::Walk {
+                fid: 0,
+                newfid: fid,
+                names,
+            },
+            Request::Lopen {
+                fid,
+                flags: LopenFlags::RDWR,
+            },
+            Request::Write { fid, offset, data },
+            long_read(bytes.len()),
+        ];
+        for (tag, request) in (round * ROUND..).zip(&requests) {
+            let is_write = matches!(request, Request::Write { .. });
+            peer.send(tag, request, if is_write { bytes } else { &[] });
+        }
+    }
+}
+
+/// Peers that do such work and read slowly share memory for one payload of this length.
+fn work_in_little_memory(len: usize, rounds: u16) {
+    const PEERS: usize = 8;
+    let here = small(len, NEVER);
+    let bytes = &pattern(len);
+    let started = |number: usize| {
+        let file = format!("file{number}");
+        std::fs::write(here.share().join(&file), bytes).unwrap();
+        let (sender, receiver) = Peer::slow(&here.socket());
+        let mut sender = sender.mounted(1 << 20);
+        let file = file.into_bytes();
+        sender.open(1, &file, LopenFlags::RDWR).unwrap();
+        (sender, receiver, file)
+    };
+    let peers: Vec<_> = (0..PEERS).map(started).collect();
+    std::thread::scope(|scope| {
+        for (mut sender, mut receiver, file) in peers {
+            scope.spawn(move || work(&mut sender, &file, rounds, bytes));
+            scope.spawn(move || {
+                let mut left: HashSet<u16> = (0..rounds * ROUND).collect();
+                while !left.is_empty() {
+                    let answer = receiver.receive();
+                    assert!(left.remove(&answer.tag()));
+                    match answer.get() {
+                        Reply::Read { .. } => assert!(answer.data() == bytes),
+                        Reply::Write { count } => assert_eq!(count as usize, len),
+                        _ => {}
+                    }
+                }
+            });
+        }
+    });
+    wait_until("all memory is given back", || held_bytes() == 0);
+}
+
+/// Whatever has some of it must come to its end without what waits for some.
+#[test]
+fn long_reads_and_writes_of_slow_peers_all_come_to_an_end() {
+    let _alone = alone();
+    // Replies that fill the socket, and so keep their memory until they are read.
+    work_in_little_memory(400_000, 6);
+    // Memory that comes and goes all the time.
+    work_in_little_memory(40_000, 60);
 }
 
 #[test]

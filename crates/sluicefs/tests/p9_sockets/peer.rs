@@ -10,6 +10,27 @@ use std::path::Path;
 pub(crate) trait Socket: Read + Write + Send {}
 impl<T: Read + Write + Send> Socket for T {}
 
+/// A socket that gives little at a time.
+struct Slow(UnixStream);
+
+impl Read for Slow {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        let len = buf.len().min(4096);
+        std::thread::yield_now();
+        self.0.read(&mut buf[..len])
+    }
+}
+
+impl Write for Slow {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        self.0.write(buf)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// A connection in one dialect.
 pub(crate) struct Peer {
     pub(crate) socket: Box<dyn Socket>,
@@ -57,12 +78,24 @@ pub(crate) fn encoded(tag: u16, request: &Request<'_>, dialect: Dialect) -> Vec<
     prefix
 }
 
+fn connected(path: &Path) -> UnixStream {
+    let socket = UnixStream::connect(path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket
+}
+
 impl Peer {
     pub(crate) fn unix(path: &Path) -> Self {
-        let socket = UnixStream::connect(path).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.set_write_timeout(Some(PATIENCE)).unwrap();
-        Peer::over(socket)
+        Peer::over(connected(path))
+    }
+
+    /// A connection that can be sent to and received from at the same time: the one that
+    /// sends, and the one that receives, slowly.
+    pub(crate) fn slow(path: &Path) -> (Self, Self) {
+        let socket = connected(path);
+        let receiver = Peer::over(Slow(socket.try_clone().unwrap()));
+        (Peer::over(socket), receiver)
     }
 
     pub(crate) fn tcp(address: &str) -> Self {

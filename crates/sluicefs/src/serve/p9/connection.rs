@@ -390,10 +390,15 @@ impl Drop for Running<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::serve::p9::HubLimits;
+    use sluice_crew::{Next, Queue};
     use sluice_lab::model::ModelService;
-    use sluice_proto::p9::wire::{self, Dialect, Request, encode_request};
+    use sluice_proto::p9::wire::{
+        self, Dialect, Extended, HEADER_LEN, Header, NOFID, NOTAG, Request, Str, UnixId,
+        encode_request,
+    };
     use sluice_vfs::{AccessChecks, Peer};
-    use std::io::Write;
+    use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 
     fn config(link: Arc<dyn Link>) -> ServerConfig {
@@ -404,17 +409,89 @@ mod tests {
         ServerConfig::new(peer, link)
     }
 
-    fn connection() -> (Arc<Connection>, UnixStream) {
+    fn connection(hub: &Weak<Shared>) -> (Arc<Connection>, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
         rustix::io::ioctl_fionbio(&near, true).unwrap();
         let (service, named) = (Arc::new(ModelService::default()), (1, String::new()));
-        let connection = Connection::new(named, 1, near.into(), &Weak::new(), service, config);
+        let connection = Connection::new(named, 1, near.into(), hub, service, config);
         (connection, far)
+    }
+
+    fn send(far: &mut UnixStream, tag: u16, request: &Request<'_>) {
+        let mut message = vec![0; 1000];
+        let len = encode_request(tag, request, Dialect::Linux, &mut message).unwrap();
+        far.write_all(&message[..len]).unwrap();
+    }
+
+    /// The tag of a reply.
+    fn answered(far: &mut UnixStream) -> u16 {
+        let mut header = [0; HEADER_LEN];
+        far.read_exact(&mut header).unwrap();
+        let header = Header::peek(&header).unwrap();
+        let mut rest = vec![0; header.size as usize - HEADER_LEN];
+        far.read_exact(&mut rest).unwrap();
+        header.tag
+    }
+
+    /// Does what there is to do, as the only thread.
+    fn serve(hub: &Shared, connection: &Arc<Connection>) {
+        let mut hand = hub.hand();
+        connection.poke();
+        while let Next::Job(job) = hub.take(&mut hand) {
+            hub.run(&mut hand, job);
+        }
+    }
+
+    /// It would wait for who waits for just that.
+    #[test]
+    fn what_comes_behind_a_request_that_waits_for_memory_takes_none_before_it() {
+        const LEN: usize = 100_000;
+        let limits = HubLimits {
+            // More than all other tests of this process use.
+            held_bytes: 1 << 30,
+            ..HubLimits::default()
+        };
+        let hub = Shared::new(Vec::new(), limits, || {}).unwrap();
+        let (connection, mut far) = connection(&Arc::downgrade(&hub));
+        let (msize, version) = (1 << 20, Str(Dialect::Linux.version()));
+        send(&mut far, NOTAG, &Request::Version { msize, version });
+        serve(&hub, &connection);
+        assert_eq!(answered(&mut far), NOTAG);
+        let attach = Request::Attach {
+            fid: 1,
+            afid: NOFID,
+            uname: Str(b""),
+            aname: Str(b""),
+            n_uname: Extended(UnixId(0)),
+        };
+        send(&mut far, 1, &attach);
+        serve(&hub, &connection);
+        assert_eq!(answered(&mut far), 1);
+
+        let all = Held::new(limits.held_bytes);
+        let (fid, offset, count) = (1, 0, LEN as u32);
+        send(&mut far, 2, &Request::Read { fid, offset, count });
+        serve(&hub, &connection);
+        assert!(connection.server.has_starved());
+        drop(all);
+        // There is memory, and nobody has told the one that waits.
+        send(&mut far, 3, &Request::Read { fid, offset, count });
+        let data = wire::Payload { len: LEN };
+        send(&mut far, 4, &Request::Write { fid, offset, data });
+        far.write_all(&[b'x'; LEN / 2]).unwrap();
+        let prefix = &mut Vec::new();
+        let second = connection.receive(prefix);
+        assert!(matches!(second, Ok(Taken::Message(Admission::Waiting))));
+        assert!(matches!(connection.receive(prefix), Ok(Taken::NoMemory)));
+        // Then all goes on, in order.
+        far.write_all(&[b'x'; LEN / 2]).unwrap();
+        serve(&hub, &connection);
+        assert_eq!([(); 3].map(|()| answered(&mut far)), [2, 3, 4]);
     }
 
     #[test]
     fn who_notices_that_a_peer_is_gone_does_not_wait_for_the_end_of_its_session() {
-        let (connection, far) = connection();
+        let (connection, far) = connection(&Weak::new());
         while !connection.output.is_blocked() {
             connection.send(&[0; 10_000], Payload::default());
         }
@@ -428,7 +505,7 @@ mod tests {
 
     #[test]
     fn who_stops_within_a_message_is_stuck_only_while_somebody_would_receive_the_rest() {
-        let (connection, mut far) = connection();
+        let (connection, mut far) = connection(&Weak::new());
         let data = wire::Payload { len: 1 << 20 };
         let (fid, offset) = (1, 0);
         let mut message = vec![0; 100_000];

@@ -55,19 +55,7 @@ impl Hub {
         limits: HubLimits,
         on_last: impl Fn() + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let watch = Watch::new()?;
-        let shared = Arc::new_cyclic(|me| Shared {
-            me: Weak::clone(me),
-            watch,
-            connections: Registry::new(limits.connections, doors.len()),
-            doors: Doors::new(doors),
-            queue: Mutex::default(),
-            is_stopped: AtomicBool::new(false),
-            memory: Memory::new(limits.held_bytes),
-            patience: limits.stuck,
-            threads: Threads::default(),
-            on_last: Box::new(on_last),
-        });
+        let shared = Shared::new(doors, limits, on_last)?;
         for index in 0..shared.doors.count() {
             shared.open_door(index)?;
         }
@@ -187,6 +175,27 @@ impl Queue for Shared {
 }
 
 impl Shared {
+    /// What threads will share: there are none yet, and all doors are shut.
+    pub(super) fn new(
+        doors: Vec<Door>,
+        limits: HubLimits,
+        on_last: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Arc<Self>> {
+        let watch = Watch::new()?;
+        Ok(Arc::new_cyclic(|me| Shared {
+            me: Weak::clone(me),
+            watch,
+            connections: Registry::new(limits.connections, doors.len()),
+            doors: Doors::new(doors),
+            queue: Mutex::default(),
+            is_stopped: AtomicBool::new(false),
+            memory: Memory::new(limits.held_bytes),
+            patience: limits.stuck,
+            threads: Threads::default(),
+            on_last: Box::new(on_last),
+        }))
+    }
+
     /// The threads that connections share.
     pub(super) fn threads(&self) -> &Threads {
         &self.threads
