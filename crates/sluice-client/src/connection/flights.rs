@@ -110,18 +110,21 @@ impl<'c, 'b> Flights<'c, 'b> {
     /// Waits for the answer to `tag`, which is one of these.
     pub(crate) fn wait(&mut self, tag: u16) -> Result<Answer> {
         let connection = self.connection;
-        let now = Instant::now();
-        let _waiting = connection.meter.wait_from(now);
-        self.wait_until(tag, connection.time_limit.map(|limit| now + limit))
+        let _waiting = connection.meter.wait();
+        self.wait_until(tag, || connection.deadline())
     }
 
     /// The same for a request that may take as long as it takes.
     pub(crate) fn wait_for_ever(&mut self, tag: u16) -> Result<Answer> {
-        self.wait_until(tag, None)
+        self.wait_until(tag, || None)
     }
 
-    fn wait_until(&mut self, tag: u16, deadline: Option<Instant>) -> Result<Answer> {
-        let answer = match self.take(tag, || deadline) {
+    fn wait_until(
+        &mut self,
+        tag: u16,
+        deadline: impl FnOnce() -> Option<Instant>,
+    ) -> Result<Answer> {
+        let answer = match self.take(tag, deadline) {
             Err(Error::TimedOut(_)) => self.take_back(tag),
             other => other,
         }?;
