@@ -1,5 +1,6 @@
-//! Two mounts of one service in memory, whose kernels cache everything for
-//! ever: what one changes, the other learns through notifications.
+//! Two mounts of one service in memory, at a time and one after the other. Their
+//! kernels cache everything for ever: what one changes, the other learns through
+//! notifications.
 
 mod common;
 
@@ -13,6 +14,16 @@ use std::sync::Arc;
 use std::time::Instant;
 use tempfile::TempDir;
 
+/// Whether this process can mount; it does so where nobody else sees it.
+fn can_mount() -> bool {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        skip("mounting needs root and /dev/fuse here");
+        return false;
+    }
+    sluice_lab::own_mounts().unwrap();
+    true
+}
+
 struct Pair {
     // Unmounted before the directory goes.
     _mounts: [Mounted; 2],
@@ -24,11 +35,9 @@ struct Pair {
 impl Pair {
     /// `None` where nothing can be mounted.
     fn new() -> Option<Pair> {
-        if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
-            skip("mounting needs root and /dev/fuse here");
+        if !can_mount() {
             return None;
         }
-        sluice_lab::own_mounts().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let service: Arc<dyn FileService> = Arc::new(ModelService::default());
         let mut options = MountOptions::default();
@@ -109,4 +118,26 @@ fn notifications_and_requests_never_wait_for_each_other() {
         names
     };
     soon("the same names", || names(here) == names(there));
+}
+
+/// The kernel gives a mount the numbers of the last one that is gone.
+#[test]
+fn who_was_unmounted_leaves_the_next_mount_alone() {
+    if !can_mount() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let service: Arc<dyn FileService> = Arc::new(ModelService::default());
+    let options = MountOptions::default();
+    let mount = || Mounted::start(Arc::clone(&service), "model", dir.path(), &options).unwrap();
+    let first = mount();
+    fs::write(dir.path().join("file"), "content").unwrap();
+    rustix::mount::unmount(dir.path(), rustix::mount::UnmountFlags::empty()).unwrap();
+    assert!(!dir.path().join("file").exists());
+    let second = mount();
+    drop(first);
+    let content = fs::read(dir.path().join("file"));
+    assert_eq!(content.expect("the second mount"), b"content");
+    drop(second);
+    assert!(!dir.path().join("file").exists());
 }

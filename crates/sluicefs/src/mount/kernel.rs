@@ -20,6 +20,8 @@ pub(super) const FS_TYPE: &str = "fuse.sluice";
 pub(super) struct KernelMount {
     target: PathBuf,
     entry: MountEntry,
+    /// No other mount ever has it; none where the kernel does not tell.
+    unique_id: Option<u64>,
     by_helper: bool,
 }
 
@@ -43,14 +45,13 @@ pub(super) fn mount(
         ))
         .advise("mount /proc"));
     };
-    Ok((
-        KernelMount {
-            target,
-            entry,
-            by_helper,
-        },
-        device,
-    ))
+    let mount = KernelMount {
+        unique_id: mount_table::unique_id(&target),
+        target,
+        entry,
+        by_helper,
+    };
+    Ok((mount, device))
 }
 
 impl KernelMount {
@@ -83,9 +84,8 @@ impl KernelMount {
     /// kernel ends it after its last user. Nothing to do when it is gone or
     /// hidden below another mount.
     pub(super) fn unmount(&self) -> io::Result<()> {
-        match mount_table::topmost_at(&self.target, FS_TYPE) {
-            Some(entry) if entry == self.entry => {}
-            _ => return Ok(()),
+        if !self.is_on_top() {
+            return Ok(());
         }
         if self.by_helper {
             return fusermount::unmount(&self.target);
@@ -97,6 +97,14 @@ impl KernelMount {
             }
             outcome => Ok(outcome?),
         }
+    }
+
+    /// Whether this is the mount that a path leads to. The next one on the same
+    /// directory has the numbers of the table again.
+    fn is_on_top(&self) -> bool {
+        let entry = mount_table::topmost_at(&self.target, FS_TYPE);
+        entry.as_ref() == Some(&self.entry)
+            && mount_table::unique_id(&self.target) == self.unique_id
     }
 }
 

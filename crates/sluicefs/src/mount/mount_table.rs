@@ -1,7 +1,7 @@
 //! What `mountinfo` says of the calling thread's mounts, without touching the mounts themselves.
 
 use crate::failure::Failure;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, StatxFlags, statx};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -41,6 +41,17 @@ fn path_of(target: &Path) -> io::Result<PathBuf> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let found = rustix::fs::open(target, flags, Mode::empty())?;
     std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
+}
+
+/// The number of the mount on `target`, which no other mount gets as long as the
+/// system runs; none before Linux 6.8. The file system is not asked.
+pub(super) fn unique_id(target: &Path) -> Option<u64> {
+    /// `STATX_MNT_ID_UNIQUE` of linux/stat.h.
+    const MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT | AtFlags::STATX_DONT_SYNC;
+    let found = statx(CWD, target, flags, MNT_ID_UNIQUE).ok()?;
+    let is_told = found.stx_mask & MNT_ID_UNIQUE.bits() != 0;
+    is_told.then_some(found.stx_mnt_id)
 }
 
 /// The mount that a path lookup of `target` ends at, if it is of type `fs_type`.
