@@ -239,7 +239,10 @@ pub trait Session: Send + Sync {
         args: &CreateArgs<'_>,
     ) -> Result<Created>;
 
-    /// Looks `name` up and opens it in one step; never makes it.
+    /// Looks `name` up and opens it in one step; never makes it. Who asks need not know
+    /// what it is: a directory is opened for listing without
+    /// [`OpenFlags::DIRECTORY`], too, if it is to be opened to read; `EISDIR` if it is to
+    /// be written or emptied.
     fn lookup_open(
         &self,
         ctx: &Ctx<'_>,

@@ -19,7 +19,7 @@ impl Inner {
         flags: OpenFlags,
     ) -> sluice_vfs::Result<Opened> {
         self.run(ctx, |turn| {
-            check_type(self.nodes.identity(node)?.file_type(), flags)?;
+            let flags = opening_flags(self.nodes.identity(node)?.file_type(), flags)?;
             let room = self.handles.reserve()?;
             let file = turn.open_node(node, flags)?;
             Ok(opened(room.fill(turn, node, flags, file)))
@@ -79,14 +79,14 @@ impl Inner {
             let found = turn.find(parent, name.as_bytes())?;
             let node = found.node;
             let opened_with_attr = || {
-                check_type(found.attr.mode.file_type(), flags)?;
+                let flags = opening_flags(found.attr.mode.file_type(), flags)?;
                 let file = turn.open_node(node, flags)?;
                 // Opening may have changed them.
                 let attr = turn.attr_of_open(&file.open)?;
-                Ok((file, attr))
+                Ok((file, attr, flags))
             };
             match opened_with_attr() {
-                Ok((file, attr)) => Ok(Created {
+                Ok((file, attr, flags)) => Ok(Created {
                     entry: entry(node, attr),
                     opened: opened(room.fill(turn, node, flags, file)),
                     is_new: false,
@@ -153,14 +153,14 @@ impl Turn<'_> {
     }
 }
 
-/// What may not be opened is not even asked for: some servers would wait for a
-/// pipe's other end.
-fn check_type(file_type: Option<FileType>, flags: OpenFlags) -> Result<()> {
+/// How such a file is opened; a directory as one, whether or not that is said. What may
+/// not be opened is not even asked for: some servers would wait for a pipe's other end.
+fn opening_flags(file_type: Option<FileType>, flags: OpenFlags) -> Result<OpenFlags> {
     match file_type {
-        Some(FileType::Directory) => Ok(()),
+        Some(FileType::Directory) => Ok(flags | OpenFlags::DIRECTORY),
         Some(FileType::Symlink) => Err(Errno::ELOOP.into()),
         _ if flags.contains(OpenFlags::DIRECTORY) => Err(Errno::ENOTDIR.into()),
-        Some(FileType::Regular) | None => Ok(()),
+        Some(FileType::Regular) | None => Ok(flags),
         Some(_) => Err(Errno::EOPNOTSUPP.into()),
     }
 }

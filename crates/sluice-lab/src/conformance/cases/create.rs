@@ -1,6 +1,6 @@
 //! Making files and opening them in one step.
 
-use crate::conformance::client::{ROOT, fails, opened};
+use crate::conformance::client::{ROOT, fails, fails_with_one, opened};
 use crate::conformance::{Case, Needs, World};
 use sluice_vfs::{Errno, NewNode, OpenFlags, UnixMode};
 
@@ -26,6 +26,7 @@ pub(super) const CASES: &[Case] = &[
     case!(lookup_open_truncates_if_told, Needs::LOOKUP_OPEN),
     case!(lookup_open_of_a_symlink_is_eloop, Needs::LOOKUP_OPEN),
     case!(lookup_open_opens_directories, Needs::LOOKUP_OPEN),
+    case!(lookup_open_to_read_may_find_a_directory, Needs::LOOKUP_OPEN),
 ];
 
 const READ_WRITE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
@@ -220,4 +221,22 @@ fn lookup_open_opens_directories(w: &World) {
     fails(c.lookup_open(ROOT, "d", READ_WRITE), Errno::EISDIR);
     c.file(ROOT, "f", b"");
     fails(c.lookup_open(ROOT, "f", flags), Errno::ENOTDIR);
+}
+
+fn lookup_open_to_read_may_find_a_directory(w: &World) {
+    let c = w.client();
+    let dir = c.dir(ROOT, "d");
+    c.file(dir, "f", b"");
+    let created = c.lookup_open(ROOT, "d", OpenFlags::READ).unwrap();
+    assert!(created.entry.attr.mode.is_dir());
+    let listed = c
+        .list(opened(&created), sluice_vfs::DirWant::Names)
+        .unwrap();
+    assert!(listed.iter().any(|entry| entry.name == b"f"));
+    fails_with_one(
+        c.read(opened(&created), 0, 10),
+        &[Errno::EISDIR, Errno::EBADF],
+    );
+    let emptied = OpenFlags::READ | OpenFlags::TRUNCATE;
+    fails(c.lookup_open(ROOT, "d", emptied), Errno::EISDIR);
 }
