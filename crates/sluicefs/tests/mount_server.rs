@@ -13,7 +13,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::thread::JoinHandle;
 use std::time::Instant;
 use tempfile::TempDir;
@@ -332,14 +332,17 @@ fn a_server_that_stays_away_is_an_error_where_that_was_wanted() {
     assert_eq!(scene.mount.status(), 0);
 }
 
-#[test]
-fn an_ordinary_user_mounts_a_server_through_the_helper() {
+/// Runs a script of sh, in mounts of its own, where an ordinary user (`as_user`) may mount
+/// what a server on `socket` has in `share`: on `mnt`. `None` where that is not to be had.
+fn as_ordinary_user(script: &str) -> Option<Output> {
     if let Some(why) = cannot_mount() {
-        return skip(why);
+        skip(why);
+        return None;
     }
     for tool in ["fusermount3", "unshare", "setpriv"] {
         if Command::new(tool).arg("--version").output().is_err() {
-            return skip(&format!("there is no {tool}"));
+            skip(&format!("there is no {tool}"));
+            return None;
         }
     }
     let dir = tempfile::tempdir().unwrap();
@@ -356,8 +359,8 @@ fn an_ordinary_user_mounts_a_server_through_the_helper() {
     for (path, mode) in open_to_all {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    // A mount namespace with a device that everybody may open, as distributions have it.
-    let script = r#"
+    // A device that everybody may open, as distributions have it.
+    let set_up = r#"
         set -e
         cd "$0"
         mkdir dev mnt run
@@ -366,7 +369,23 @@ fn an_ordinary_user_mounts_a_server_through_the_helper() {
         mount --bind dev/fuse /dev/fuse
         chown 65534 mnt run
         export XDG_RUNTIME_DIR="$PWD/run"
-        as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups -- "$@"; }
+        as_number() { number=$1; shift
+            setpriv --reuid "$number" --regid "$number" --clear-groups -- "$@"; }
+        as_user() { as_number 65534 "$@"; }
+    "#;
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation", "private", "sh", "-c"])
+        .arg(format!("{set_up}{script}"))
+        .arg(dir.path())
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap();
+    Some(output)
+}
+
+#[test]
+fn an_ordinary_user_mounts_a_server_through_the_helper() {
+    let script = r#"
         as_user ./sluice mount "unix:$PWD/socket" mnt
         as_user sh -c 'echo hello >mnt/file && cat mnt/file && stat -c %u mnt/file'
         as_user sh -c 'mkdir mnt/dir && mv mnt/file mnt/dir && ls mnt/dir'
@@ -376,16 +395,45 @@ fn an_ordinary_user_mounts_a_server_through_the_helper() {
         as_user fusermount3 -u mnt
         stat -c %u share/dir/file
     "#;
-    let output = Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "sh", "-c", script])
-        .arg(dir.path())
-        .env_remove("RUST_LOG")
-        .output()
-        .unwrap();
+    let Some(output) = as_ordinary_user(script) else {
+        return;
+    };
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(
         String::from_utf8_lossy(&output.stdout),
         "hello\n65534\nfile\n1\n1\n65534\n"
+    );
+    assert!(output.status.success());
+}
+
+#[test]
+fn allow_root_lets_root_in_and_nobody_else() {
+    let script = r#"
+        echo user_allow_other >conf
+        mount --bind conf /etc/fuse.conf
+        as_user ./sluice mount "unix:$PWD/socket" mnt -o allow_root
+        as_user sh -c 'mkdir -m 777 mnt/dir && echo hello >mnt/dir/file && cat mnt/dir/file'
+        # What the two may see is known when the third one comes.
+        ls mnt/dir && stat -c %n mnt/dir/file && cat mnt/dir/file && df mnt | wc -l
+        exec 3<mnt/dir/file
+        for act in '[ -r mnt/dir/file ]' 'ls mnt' 'ls mnt/dir' 'stat mnt/dir/file' \
+            'cat mnt/dir/file' 'touch mnt/dir/new' 'rm mnt/dir/file' 'df mnt'; do
+            as_number 65533 sh -c "$act" >/dev/null 2>&1 && echo "may: $act"
+        done
+        # Content that somebody handed over.
+        as_number 65533 sh -c 'read -r line && echo "$line"' <&3
+        exec 3<&-
+        as_user fusermount3 -u mnt
+        ls share/dir
+    "#;
+    let Some(output) = as_ordinary_user(script) else {
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    let seen_by_root = "file\nmnt/dir/file\nhello\n2\n";
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("hello\n{seen_by_root}hello\nfile\n")
     );
     assert!(output.status.success());
 }

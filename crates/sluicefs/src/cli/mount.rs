@@ -71,7 +71,8 @@ Sources:
 Mount options:
   ro, rw               refuse changes, or not (default)
   allow_other          let other users in (see user_allow_other in fuse.conf(5))
-  allow_root           accepted from root, who is the only one to enter anyway
+  allow_root           let root in, and nobody else (user_allow_other as well; nothing is
+                       cached, lest others see it); from root it means nothing
   remount              change ro or rw and what is for mount(8) below of a mount that is
                        there; what is not named stays as it is, and so does all else
   default_permissions  accepted; the kernel always checks permissions
@@ -125,7 +126,7 @@ Mount options for directories:
 
 Files:
   /dev/fuse       the kernel's side; whoever mounts must be allowed to open it
-  /etc/fuse.conf  user_allow_other there lets ordinary users give allow_other
+  /etc/fuse.conf  user_allow_other there lets ordinary users give allow_other and allow_root
   /etc/fstab      such as: tcp:host:564#code /mnt sluice _netdev,nofail 0 0
 
 Examples:
@@ -138,13 +139,6 @@ impl MountArgs {
     pub(super) fn check(&self) -> Result<(), String> {
         let options = self.options()?;
         options.policy.check()?;
-        if options.allow_root && !rustix::process::geteuid().is_root() {
-            return Err(
-                "mount option 'allow_root': an ordinary user lets everybody in, with \
-                allow_other, or nobody"
-                    .to_owned(),
-            );
-        }
         match options.remount {
             true => self.target().map(drop),
             false => self.places(&options).map(drop),
@@ -185,6 +179,7 @@ impl MountArgs {
                 false => options.add(list)?,
             }
         }
+        options.settle(rustix::process::geteuid().is_root())?;
         Ok(options)
     }
 

@@ -75,7 +75,7 @@ fn option_list(source: &str, options: &MountOptions) -> OsString {
         "fsname={},subtype=sluice,default_permissions,max_read={MAX_MESSAGE_BYTES}",
         source.replace('\\', "\\\\").replace(',', "\\,"),
     );
-    if options.allow_other {
+    if options.lets_others_in() {
         list.push_str(",allow_other");
     }
     for word in options.flag_words() {
@@ -141,7 +141,7 @@ fn refused(target: &Path, complaint: &str) -> Failure {
         target.display()
     ));
     if complaint.contains("user_allow_other") {
-        failure.advise("let an administrator set it, or leave allow_other out")
+        failure.advise("let an administrator set it, or leave allow_other and allow_root out")
     } else if complaint.contains("/dev/fuse: Permission denied") {
         failure.advise("let ordinary users open it (mode 0666 is usual), or mount as root")
     } else {

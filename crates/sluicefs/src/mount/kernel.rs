@@ -171,7 +171,7 @@ fn mount_directly(source: &str, target: &Path, options: &MountOptions) -> Result
         rustix::process::getgid().as_raw(),
         MAX_MESSAGE_BYTES,
     );
-    if options.allow_other {
+    if options.lets_others_in() {
         data.push_str(",allow_other");
     }
     for context in &options.contexts {

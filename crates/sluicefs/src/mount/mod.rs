@@ -30,6 +30,7 @@ pub use stats::MetricsAddress;
 pub(crate) use stats::fetch as fetch_stats;
 
 use crate::failure::Failure;
+use crate::layers::entrants::Entrants;
 use device::Device;
 use kernel::KernelMount;
 use requests::Requests;
@@ -72,6 +73,10 @@ impl Mounted {
         target: &Path,
         options: &MountOptions,
     ) -> Result<Mounted, Failure> {
+        let service = match options.allow_root {
+            true => Arc::new(Entrants::new(service, rustix::process::geteuid().as_raw())),
+            false => service,
+        };
         let (kernel, device) = kernel::mount(source, target, options)?;
         let device = Arc::new(Device::new(device));
         let mut mounted = Mounted {

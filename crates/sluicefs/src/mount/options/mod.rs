@@ -23,7 +23,7 @@ pub struct MountOptions {
     pub named_flags: MountFlags,
     /// Users other than the mounting one may enter.
     pub allow_other: bool,
-    /// Root may enter beside the mounting user.
+    /// Root may enter beside the mounting user, and nobody else.
     pub allow_root: bool,
     /// A mount that is there gets other flags.
     pub remount: bool,
@@ -35,6 +35,8 @@ pub struct MountOptions {
     pub poll: Polling,
     /// How the server is used that the mount shows, if it shows one.
     pub server: ServerOptions,
+    /// A cache mode was named.
+    pub is_cache_named: bool,
     /// Words for the kernel's security modules.
     pub contexts: Vec<String>,
     /// The words about servers that were given.
@@ -53,6 +55,7 @@ impl Default for MountOptions {
             policy: SharePolicy::default(),
             poll: Polling::default(),
             server: ServerOptions::default(),
+            is_cache_named: false,
             contexts: Vec::new(),
             server_words: Vec::new(),
         }
@@ -107,6 +110,37 @@ impl MountOptions {
     /// A sentence naming the first word that has a bad value.
     pub fn add_sloppily(&mut self, list: &str) -> Result<(), String> {
         self.add_each(list, |_| Ok(()))
+    }
+
+    /// Settles what depends on whether root mounts. The kernel knows no `allow_root`:
+    /// it lets everybody in, and others are refused when they ask, so it must keep
+    /// nothing that it could show them. Root as the one who mounts enters anyway.
+    ///
+    /// # Errors
+    /// A sentence about words that contradict it.
+    pub fn settle(&mut self, is_root: bool) -> Result<(), String> {
+        if is_root {
+            self.allow_root = false;
+        }
+        match self.allow_root {
+            true if self.allow_other => {
+                Err("mount option 'allow_root': allow_other lets in more than that".to_owned())
+            }
+            true if self.is_cache_named && self.policy.cache != CacheMode::Never => Err(
+                "mount option 'allow_root' needs cache=never: what is cached everybody sees"
+                    .to_owned(),
+            ),
+            true => {
+                self.policy.cache = CacheMode::Never;
+                Ok(())
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the kernel lets users in who are not the mounting one.
+    pub(super) fn lets_others_in(&self) -> bool {
+        self.allow_other || self.allow_root
     }
 
     fn add_each(
@@ -174,6 +208,7 @@ impl MountOptions {
                     format!("{word}: a cache mode is never, metadata, auto or always")
                 })?;
                 self.policy.cache = mode;
+                self.is_cache_named = true;
             }
             ("poll", how) => self.poll = how.parse().map_err(|e| format!("poll={how}: {e}"))?,
             ("negtimeout", ms) => self.policy.negative_timeout = Some(negative_timeout(ms)?),

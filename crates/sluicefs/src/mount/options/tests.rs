@@ -97,6 +97,26 @@ fn words_about_the_share_reach_its_policy() {
 }
 
 #[test]
+fn who_lets_root_in_caches_nothing() {
+    let settled = |list, is_root| {
+        let mut options = parse(list).unwrap();
+        options.settle(is_root).map(|()| options)
+    };
+    for list in ["allow_root", "cache=never,allow_root"] {
+        let options = settled(list, false).unwrap();
+        assert!(options.allow_root && options.lets_others_in());
+        assert_eq!(options.policy.cache, CacheMode::Never);
+    }
+    for list in ["allow_root,cache=auto", "allow_root,allow_other"] {
+        let why = settled(list, false).unwrap_err();
+        assert!(why.starts_with("mount option 'allow_root'"), "{why}");
+        let options = settled(list, true).unwrap();
+        assert!(!options.allow_root);
+        assert_eq!(options.policy.cache, CacheMode::Auto);
+    }
+}
+
+#[test]
 fn bad_words_are_named() {
     for (list, named) in [
         ("ro,fast", "'fast'"),
