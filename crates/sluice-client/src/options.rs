@@ -29,8 +29,9 @@ pub struct ConnectOptions {
     /// The dialects to offer, the best first.
     pub dialects: Vec<Dialect>,
     /// How long a reply may take to begin, and a message to go on. `None`: for
-    /// ever. A request that takes longer is taken back; a server that does not
-    /// even answer that ends the connection.
+    /// ever. Looked at four times within that, at least each second, so it may
+    /// take as much longer. A request that takes longer is taken back; a server
+    /// that does not even answer that ends the connection.
     pub time_limit: Option<Duration>,
     /// Payloads from so many bytes on are received straight into the caller's
     /// buffers; smaller ones come with the message and are copied.

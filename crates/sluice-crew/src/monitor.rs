@@ -19,7 +19,7 @@ const DESERTED: Duration = Duration::from_millis(500);
 /// What is watched.
 pub(crate) trait Watched: Send + Sync {
     /// Looks at the leader. One who is in the same job as at the last look is
-    /// relieved.
+    /// relieved if anything may wait, or if that has gone on for some looks.
     fn look(self: Arc<Self>) -> Look;
 
     /// Whether nothing can happen until the leader wakes up and says so.
@@ -34,7 +34,7 @@ pub(crate) trait Watched: Send + Sync {
 pub(crate) enum Look {
     /// The leader rests, and has done nothing since the last look.
     Quiet,
-    /// It goes from job to job.
+    /// It goes from job to job, or is in one that nobody waits behind.
     Moving,
     /// It is in a job that is not the one of the last look.
     Working,

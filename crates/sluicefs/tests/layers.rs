@@ -219,6 +219,17 @@ fn a_lookup_answers_nobody_else_nothing_else_and_not_for_long() {
     let size = looked.size(7, node, Some(opened.handle));
     assert_eq!(size, 3, "an open file");
 
+    looked.find(7);
+    let mut other = thread(7);
+    other.caller.uid += 1;
+    let stat = looked
+        .session
+        .getattr(&other, node, None, AttrMask::BASIC)
+        .unwrap();
+    assert_eq!(stat.attr.size, 4, "another user");
+    looked.find(0);
+    assert_eq!(looked.size(0, node, None), 5, "nobody knows who");
+
     let looked = Looked::new(Duration::ZERO);
     let node = looked.find(7);
     assert_eq!(looked.size(7, node, None), 1, "time has passed");
@@ -241,6 +252,14 @@ fn a_lookup_answers_nothing_after_a_change_or_another_question() {
     looked.find(7);
     looked.session.statfs(&thread(8), root).unwrap();
     assert_eq!(looked.size(7, node, None), 2, "by another thread");
+    looked.find(7);
+    let missing = looked.session.lookup(&thread(7), root, name("missing"));
+    assert_eq!(missing.unwrap().found(), Err(Errno::ENOENT));
+    assert_eq!(
+        looked.size(7, node, None),
+        4,
+        "something else was looked for"
+    );
     for flags in [OpenFlags::READ, OpenFlags::WRITE | OpenFlags::TRUNCATE] {
         looked.find(7);
         let before = looked.size(7, node, None);

@@ -3,20 +3,21 @@
 //! system call, to check permissions or to fill in what stat(2) tells.
 //!
 //! Such a question is answered from the lookup, once, if it is the next one of the
-//! thread that looked, if nothing was changed through this session since, and only
-//! for as long as a system call takes to get from one to the other. A thread that
-//! found something without asking about it (`O_PATH`) and then asks may so be told
-//! what was true [`WINDOW`] ago, and nobody anything older.
+//! thread that looked, for the same user, and only for as long as a system call takes
+//! to get from one to the other. A change through this session that begins meanwhile
+//! ends it. A thread that found something without asking about it (`O_PATH`) and then
+//! asks may so be told what the server answered [`WINDOW`] ago, and nobody anything
+//! older.
 
 use sluice_vfs::{
-    AttachOptions, Attached, AttrMask, Ctx, FileService, HandleId, Lookup, Name, NodeId, OpenFlags,
-    Opened, Result, Session, Stat, forward_session,
+    AttachOptions, Attached, AttrMask, Caller, Ctx, Entry, FileService, HandleId, Lookup, Name,
+    NodeId, OpenFlags, Opened, Result, Session, Stat, forward_session,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// For how long a lookup answers.
+/// For how long a lookup answers, from when it was answered itself.
 pub const WINDOW: Duration = Duration::from_micros(250);
 
 /// Lookups that are kept; by thread, the last one to come.
@@ -67,6 +68,7 @@ struct LookedAt {
 /// What a thread found.
 struct Look {
     pid: u32,
+    uid: u32,
     node: NodeId,
     stat: Stat,
     at: Instant,
@@ -77,7 +79,7 @@ struct Look {
 impl LookedAt {
     /// Another question comes next.
     fn note(&self, _: &'static str, ctx: &Ctx<'_>) -> Result<()> {
-        self.replace(ctx.caller.pid, None);
+        self.replace(ctx, None);
         Ok(())
     }
 
@@ -86,16 +88,37 @@ impl LookedAt {
         self.note(operation, ctx)
     }
 
-    fn replace(&self, pid: u32, look: Option<Look>) -> Option<Look> {
-        let slot = self.looks.get(pid as usize % LOOKS_MAX)?;
+    fn replace(&self, ctx: &Ctx<'_>, look: Option<Look>) -> Option<Look> {
+        let slot = self.looks.get(ctx.caller.pid as usize % LOOKS_MAX)?;
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *slot, look)
     }
 
+    fn keep(&self, ctx: &Ctx<'_>, entry: &Entry, changes: u64) {
+        let Caller { pid, uid, .. } = ctx.caller;
+        // Who is in no name space of the mount has no number: that may be anybody.
+        if pid == 0 {
+            return;
+        }
+        let look = Look {
+            pid,
+            uid,
+            node: entry.node,
+            stat: Stat {
+                attr: entry.attr,
+                stamp: entry.stamp,
+            },
+            at: Instant::now(),
+            changes,
+        };
+        self.replace(ctx, Some(look));
+    }
+
     /// What the thread has just found, if it was this.
-    fn take(&self, pid: u32, node: NodeId) -> Option<Stat> {
-        let look = self.replace(pid, None)?;
-        let is_it = look.pid == pid && look.node == node;
+    fn take(&self, ctx: &Ctx<'_>, node: NodeId) -> Option<Stat> {
+        let look = self.replace(ctx, None)?;
+        let Caller { pid, uid, .. } = ctx.caller;
+        let is_it = (look.pid, look.uid, look.node) == (pid, uid, node);
         let is_fresh = || {
             look.changes == self.changes.load(Ordering::Acquire) && look.at.elapsed() < self.window
         };
@@ -116,20 +139,11 @@ impl Session for LookedAt {
     }
 
     fn lookup(&self, ctx: &Ctx<'_>, parent: NodeId, name: Name<'_>) -> Result<Lookup> {
+        self.note("lookup", ctx)?;
         let changes = self.changes.load(Ordering::Acquire);
         let found = self.inner.lookup(ctx, parent, name)?;
-        if let Lookup::Found(entry) = found {
-            let look = Look {
-                pid: ctx.caller.pid,
-                node: entry.node,
-                stat: Stat {
-                    attr: entry.attr,
-                    stamp: entry.stamp,
-                },
-                at: Instant::now(),
-                changes,
-            };
-            self.replace(ctx.caller.pid, Some(look));
+        if let Lookup::Found(entry) = &found {
+            self.keep(ctx, entry, changes);
         }
         Ok(found)
     }
@@ -150,7 +164,7 @@ impl Session for LookedAt {
         mask: AttrMask,
     ) -> Result<Stat> {
         let seen = match handle {
-            None => self.take(ctx.caller.pid, node),
+            None => self.take(ctx, node),
             Some(_) => None,
         };
         match seen {
