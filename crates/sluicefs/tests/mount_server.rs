@@ -2,113 +2,21 @@
 
 mod common;
 
-use common::mount::{cannot_mount, unmount};
+use common::mount::{cannot_mount, mount_words, unmount};
+use common::mounted_server::{Scene, serve};
 use common::serving::announced;
 use common::{Daemon, PATIENCE, run, skip, sluice, status_and_line, text};
+use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::Signal;
-use serde_json::Value;
 use sluice_crew::CrewConfig;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::Instant;
-use tempfile::TempDir;
-
-/// A directory, served on a unix socket and mounted elsewhere.
-struct Scene {
-    share: PathBuf,
-    socket: PathBuf,
-    target: PathBuf,
-    mount: Daemon,
-    server: Option<Daemon>,
-    dir: TempDir,
-}
-
-impl Scene {
-    /// `None` where nothing can be mounted.
-    fn new(options: &str, more: &[&str]) -> Option<Scene> {
-        Scene::of("", options, more)
-    }
-
-    /// Of the directory `within` the share.
-    fn of(within: &str, options: &str, more: &[&str]) -> Option<Scene> {
-        if let Some(why) = cannot_mount() {
-            skip(why);
-            return None;
-        }
-        sluice_lab::own_mounts().unwrap();
-        let dir = tempfile::tempdir().unwrap();
-        let [share, target, socket] = ["share", "mnt", "socket"].map(|it| dir.path().join(it));
-        let path = within.trim_start_matches([':', '/']);
-        fs::create_dir_all(share.join(path)).unwrap();
-        fs::create_dir(&target).unwrap();
-        let server = serve(&share, &socket);
-        let source = format!("unix:{}{within}", text(&socket));
-        let arguments = [
-            "mount",
-            "--foreground",
-            &source,
-            text(&target),
-            "-o",
-            options,
-        ];
-        let mut command = sluice(&[&arguments[..], more].concat());
-        let (mount, said) = announced(&mut command, 1);
-        assert_eq!(
-            said,
-            [format!("sluice: mounted {source} on {}", text(&target))]
-        );
-        Some(Scene {
-            share,
-            socket,
-            target,
-            mount,
-            server: Some(server),
-            dir,
-        })
-    }
-
-    fn stats(&self) -> Value {
-        let output = run(&["stats", "--json", text(&self.target)]);
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// How many the kernel made.
-    fn requests(&self) -> u64 {
-        self.stats()["requests"].as_u64().unwrap()
-    }
-
-    /// Messages sent and replies waited for while something is done.
-    fn messages(&self, action: impl FnOnce(&Path)) -> (u64, u64) {
-        let count = |stats: &Value, name| stats["server"][name]["count"].as_u64().unwrap();
-        let counts = |stats: &Value| {
-            let sent = count(stats, "sent_bytes");
-            (sent, count(stats, "reply_microseconds"))
-        };
-        let before = counts(&self.stats());
-        action(&self.target);
-        let after = counts(&self.stats());
-        (after.0 - before.0, after.1 - before.1)
-    }
-}
-
-impl Drop for Scene {
-    /// A test that failed leaves no mount behind.
-    fn drop(&mut self) {
-        let _ = rustix::mount::unmount(&self.target, rustix::mount::UnmountFlags::DETACH);
-    }
-}
-
-fn serve(share: &Path, socket: &Path) -> Daemon {
-    let address = format!("unix:{}", text(socket));
-    let arguments = ["serve", text(share), "--9p", &address, "--sandbox=none"];
-    announced(&mut sluice(&arguments), 1).0
-}
 
 /// Bytes that tell where they are.
 fn pattern(len: usize) -> Vec<u8> {
@@ -319,7 +227,7 @@ fn a_server_that_is_killed_and_started_again_is_waited_for() {
 
 #[test]
 fn a_server_that_stays_away_is_an_error_where_that_was_wanted() {
-    let Some(mut scene) = Scene::new("cache=never,soft,timeo=2", &[]) else {
+    let Some(mut scene) = Scene::new("cache=never,soft,timeo=20", &[]) else {
         return;
     };
     let file = File::create_new(scene.target.join("file")).unwrap();
@@ -536,11 +444,6 @@ fn blocked_readers(scene: &Scene, count: u64) -> Vec<JoinHandle<std::io::Error>>
     readers
 }
 
-fn is_mounted(target: &Path) -> bool {
-    let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
-    table.contains(&format!(" {} ", text(target)))
-}
-
 /// umount -f ends what waits for a server that is away, and with it the process, also
 /// where all of its threads wait.
 #[test]
@@ -569,21 +472,79 @@ fn a_mount_of_a_dead_server_is_forced_to_end() {
 /// ends with the last of those.
 #[test]
 fn who_is_killed_does_not_wait_for_a_dead_server() {
+    if let Some(path) = std::env::var_os(LOCKED) {
+        return hold_a_lock(Path::new(&path));
+    }
+    for start in [start_reader, start_lock_holder] {
+        let Some(mut scene) = Scene::new("cache=never,hard", &[]) else {
+            return;
+        };
+        let program = start(&mut scene);
+        // Should this fail, the mount goes before somebody waits for the program.
+        let (mut program, mut scene) = (program, scene);
+        let lazily = rustix::mount::UnmountFlags::DETACH;
+        rustix::mount::unmount(&scene.target, lazily).unwrap();
+        program.0.kill().unwrap();
+        program.wait_for_end();
+        assert_eq!(scene.mount.status(), 0);
+    }
+}
+
+/// A program that waits for a server that is away.
+fn start_reader(scene: &mut Scene) -> Daemon {
+    drop(scene.server.take());
+    let before = scene.requests();
+    let mut program = Command::new("cat");
+    let program = program.arg(scene.target.join("file")).spawn().unwrap();
+    while scene.requests() == before {
+        std::thread::yield_now();
+    }
+    Daemon(program)
+}
+
+/// Tells the test's own program which file to lock.
+const LOCKED: &str = "SLUICE_TEST_LOCKED";
+
+/// A program that asks for nothing, until it ends and gives its lock up.
+fn start_lock_holder(scene: &mut Scene) -> Daemon {
+    let mut program = Command::new(std::env::current_exe().unwrap());
+    program
+        .args(["--exact", "who_is_killed_does_not_wait_for_a_dead_server"])
+        .env(LOCKED, scene.target.join("file"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut program = Daemon(program.spawn().unwrap());
+    let mut said = [0; 6];
+    let stderr = program.0.stderr.as_mut().unwrap();
+    stderr.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"locked");
+    drop(scene.server.take());
+    program
+}
+
+/// Until the other end of its input is closed.
+fn hold_a_lock(path: &Path) {
+    let file = File::create(path).unwrap();
+    fcntl_lock(&file, FlockOperation::LockExclusive).unwrap();
+    std::io::stderr().write_all(b"locked").unwrap();
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// A dot behind a mount point would look into the mount.
+#[test]
+fn what_does_not_ask_the_server_works_without_it_also_behind_a_dot() {
     let Some(mut scene) = Scene::new("cache=never,hard", &[]) else {
         return;
     };
     drop(scene.server.take());
-    let before = scene.requests();
-    let mut program = Command::new("cat");
-    let mut program = program.arg(scene.target.join("file")).spawn().unwrap();
-    while scene.requests() == before {
-        std::thread::yield_now();
+    let inside = scene.target.join(".").into_os_string();
+    for words in [&["stats"][..], &["mount", "-o", "remount,ro"]] {
+        let mut command = sluice(words);
+        let mut program = Daemon(command.arg(&inside).stdout(Stdio::null()).spawn().unwrap());
+        assert_eq!(program.status(), 0, "{words:?}");
     }
-    let lazily = rustix::mount::UnmountFlags::DETACH;
-    rustix::mount::unmount(&scene.target, lazily).unwrap();
-    program.kill().unwrap();
-    Daemon(program).wait_for_end();
-    assert_eq!(scene.mount.status(), 0);
+    let words = mount_words(&scene.target).unwrap();
+    assert!(words.starts_with("ro,"), "{words}");
 }
 
 /// umount -l takes the mount away at once. Its users hear of the server what they would
@@ -591,7 +552,7 @@ fn who_is_killed_does_not_wait_for_a_dead_server() {
 #[test]
 fn a_mount_of_a_dead_server_goes_and_its_process_ends_in_time() {
     for is_hung in [false, true] {
-        let Some(mut scene) = Scene::new("cache=never,soft,timeo=5", &[]) else {
+        let Some(mut scene) = Scene::new("cache=never,soft,timeo=20", &[]) else {
             return;
         };
         let open = File::create_new(scene.target.join("open")).unwrap();
@@ -602,7 +563,7 @@ fn a_mount_of_a_dead_server_goes_and_its_process_ends_in_time() {
         let readers = blocked_readers(&scene, 40);
         let lazily = rustix::mount::UnmountFlags::DETACH;
         rustix::mount::unmount(&scene.target, lazily).unwrap();
-        assert!(!is_mounted(&scene.target));
+        assert_eq!(mount_words(&scene.target), None);
         fs::read_dir(&scene.target).unwrap();
         for reader in readers {
             let error = reader.join().unwrap();

@@ -114,9 +114,9 @@ impl KernelMount {
 /// # Errors
 /// No mount of ours there, files that are open for writing, too few rights.
 pub fn remount(target: &Path, options: &MountOptions) -> Result<(), Failure> {
-    let (path, _) = mount_table::find(target, FS_TYPE)?;
-    let now = mount_table::words_at(&path).unwrap_or_default();
-    rustix::mount::mount_remount(&path, options.flags_over(&now), c"").map_err(|errno| {
+    let found = mount_table::find(target, FS_TYPE)?;
+    let flags = options.flags_over(&found.words);
+    rustix::mount::mount_remount(&found.path, flags, c"").map_err(|errno| {
         let failure = Failure::from_io("remount", target, &errno.into());
         match errno {
             Errno::BUSY => failure.advise("files there are open for writing"),

@@ -8,6 +8,8 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+const TABLE: &str = "/proc/thread-self/mountinfo";
+
 /// One line of the mount table (proc_pid_mountinfo(5)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MountEntry {
@@ -19,27 +21,37 @@ pub(super) struct MountEntry {
     pub(super) user: Option<u32>,
 }
 
-/// The mount of type `fs_type` on `target`, and the path of that as the table has it.
-/// The mount itself is not touched: its server may be away.
+/// A mount that somebody named.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// Where it is, as the table has it.
+    pub(super) path: PathBuf,
+    pub(super) entry: MountEntry,
+    /// What the table says of it in mount(8)'s words: of the mount, and of its file
+    /// system.
+    pub(super) words: String,
+}
+
+/// The mount of type `fs_type` on `target`. The mount itself is not touched: its server
+/// may be away.
 ///
 /// # Errors
 /// There is none.
-pub(super) fn find(target: &Path, fs_type: &str) -> Result<(PathBuf, MountEntry), Failure> {
+pub(super) fn find(target: &Path, fs_type: &str) -> Result<Found, Failure> {
     let path = path_of(target).map_err(|error| Failure::from_io("look at", target, &error))?;
-    match topmost_at(&path, fs_type) {
-        Some(entry) => Ok((path, entry)),
-        None => {
-            let what = format!("no mount of sluice is on '{}'", target.display());
-            Err(Failure::new(what).advise("give a directory that 'sluice mount' mounted on"))
-        }
-    }
+    let table = std::fs::read(TABLE).unwrap_or_default();
+    found_in(&table, path, fs_type).ok_or_else(|| {
+        let what = format!("no mount of sluice is on '{}'", target.display());
+        Failure::new(what).advise("give a directory that 'sluice mount' mounted on")
+    })
 }
 
 /// The path as the mount table has it: the kernel finds the way to a mount point
-/// without asking what is mounted there.
+/// without asking what is mounted there, unless a dot behind it looks into that.
 fn path_of(target: &Path) -> io::Result<PathBuf> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let found = rustix::fs::open(target, flags, Mode::empty())?;
+    let without_dots = std::path::absolute(target)?;
+    let found = rustix::fs::open(without_dots, flags, Mode::empty())?;
     std::fs::read_link(format!("/proc/self/fd/{}", found.as_raw_fd()))
 }
 
@@ -56,22 +68,14 @@ pub(super) fn unique_id(target: &Path) -> Option<u64> {
 
 /// The mount that a path lookup of `target` ends at, if it is of type `fs_type`.
 pub(super) fn topmost_at(target: &Path, fs_type: &str) -> Option<MountEntry> {
-    let table = std::fs::read("/proc/thread-self/mountinfo").ok()?;
-    topmost_in(&table, target, fs_type)
-}
-
-/// What the table says of the topmost mount on `target`, in mount(8)'s words: of the
-/// mount, and of its file system.
-pub(super) fn words_at(target: &Path) -> Option<String> {
-    let table = std::fs::read("/proc/thread-self/mountinfo").ok()?;
-    words_in(&topmost_line(&table, target)?)
+    let table = std::fs::read(TABLE).ok()?;
+    entry_in(&topmost_line(&table, target)?, fs_type)
 }
 
 /// Whether the file system `device` (`MAJOR:MINOR`) is mounted on something
 /// beneath `dir`.
 pub(super) fn is_beneath(dir: &Path, device: &str) -> bool {
-    std::fs::read("/proc/thread-self/mountinfo")
-        .is_ok_and(|table| is_beneath_in(&table, dir, device))
+    std::fs::read(TABLE).is_ok_and(|table| is_beneath_in(&table, dir, device))
 }
 
 fn is_beneath_in(table: &[u8], dir: &Path, device: &str) -> bool {
@@ -86,8 +90,13 @@ pub(super) fn is_within(path: &Path, dir: &Path) -> bool {
     path != dir && path.starts_with(dir)
 }
 
-fn topmost_in(table: &[u8], target: &Path, fs_type: &str) -> Option<MountEntry> {
-    let line = topmost_line(table, target)?;
+fn found_in(table: &[u8], path: PathBuf, fs_type: &str) -> Option<Found> {
+    let line = topmost_line(table, &path)?;
+    let (entry, words) = (entry_in(&line, fs_type)?, words_in(&line)?);
+    Some(Found { path, entry, words })
+}
+
+fn entry_in(line: &str, fs_type: &str) -> Option<MountEntry> {
     let mut fields = line.split(' ');
     let id = fields.next()?.parse().ok()?;
     let device = fields.nth(1)?.to_owned();
@@ -147,28 +156,35 @@ fn unescape(field: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const TABLE: &[u8] = b"\
+    const LINES: &[u8] = b"\
 22 1 0:20 / /proc rw shared:5 - proc proc rw\n\
 40 1 0:41 / /mnt/a\\040b rw,nosuid - fuse.sluice src rw,user_id=0\n\
 41 40 0:42 / /mnt/a\\040b rw - fuse.sluice src rw,user_id=0,group_id=0\n\
-42 1 0:43 / /mnt/\\134 rw - tmpfs x rw\n";
+42 1 0:43 / /mnt/\\134 rw - tmpfs x rw\n\
+43 1 0:44 / /mnt/cut rw,nosuid - fuse.sluice src\n";
+
+    fn found(path: &str, fs_type: &str) -> Option<Found> {
+        found_in(LINES, PathBuf::from(path), fs_type)
+    }
 
     #[test]
     fn the_last_mount_on_a_point_counts() {
-        let found = topmost_in(TABLE, Path::new("/mnt/a b"), "fuse.sluice").unwrap();
-        assert_eq!((found.id, found.device.as_str()), (41, "0:42"));
-        assert_eq!(found.user, Some(0));
-        assert_eq!(topmost_in(TABLE, Path::new("/mnt/\\"), "fuse.sluice"), None);
-        assert!(topmost_in(TABLE, Path::new("/mnt/\\"), "tmpfs").is_some());
-        assert_eq!(topmost_in(TABLE, Path::new("/mnt"), "tmpfs"), None);
-        assert_eq!(topmost_in(b"rubbish\n\n1 2", Path::new("/"), "x"), None);
+        let entry = found("/mnt/a b", "fuse.sluice").unwrap().entry;
+        assert_eq!((entry.id, entry.device.as_str()), (41, "0:42"));
+        assert_eq!(entry.user, Some(0));
+        assert!(found("/mnt/\\", "fuse.sluice").is_none());
+        assert!(found("/mnt/\\", "tmpfs").is_some());
+        assert!(found("/mnt", "tmpfs").is_none());
+        assert!(found_in(b"rubbish\n\n1 2", PathBuf::from("/"), "x").is_none());
     }
 
     #[test]
     fn words_are_the_mounts_and_its_file_systems() {
-        let line = topmost_line(TABLE, Path::new("/mnt/a b")).unwrap();
-        assert_eq!(words_in(&line).unwrap(), "rw,rw,user_id=0,group_id=0");
-        assert_eq!(words_in("1 2 rubbish"), None);
+        let words = |path| Some(found(path, "fuse.sluice")?.words);
+        let expected = "rw,rw,user_id=0,group_id=0";
+        assert_eq!(words("/mnt/a b").as_deref(), Some(expected));
+        // Not that there are none, by which a remount would drop nosuid.
+        assert_eq!(words("/mnt/cut"), None);
     }
 
     #[test]
@@ -181,7 +197,7 @@ mod tests {
             ("/mnt", "0:20", false),
             ("/mnt", "0:4", false),
         ] {
-            let found = is_beneath_in(TABLE, Path::new(dir), device);
+            let found = is_beneath_in(LINES, Path::new(dir), device);
             assert_eq!(found, expected, "{dir} {device}");
         }
     }

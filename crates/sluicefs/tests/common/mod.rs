@@ -2,6 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "every test uses a part of it")]
 
 pub mod mount;
+pub mod mounted_server;
 pub mod serving;
 
 use rustix::event::{PollFd, PollFlags, Timespec};

@@ -116,6 +116,18 @@ pub fn unmount(target: &Path) {
     outcome.unwrap();
 }
 
+/// What the mount table says of the mount on `target`, but not of its file system; none
+/// if there is none.
+pub fn mount_words(target: &Path) -> Option<String> {
+    let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    let mut lines = table.lines().map(|line| line.split(' ').skip(4));
+    let mut fields = lines.find_map(|mut fields| {
+        let is_here = fields.next() == Some(text(target));
+        is_here.then_some(fields)
+    })?;
+    fields.next().map(str::to_owned)
+}
+
 /// Why nothing can be mounted here, if so.
 pub fn cannot_mount() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {

@@ -21,7 +21,7 @@ const ANSWER_MAX: u64 = 1 << 20;
 /// # Errors
 /// No mount of ours there, or one that does not answer.
 pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
-    let (_, entry) = mount_table::find(target, kernel::FS_TYPE)?;
+    let entry = mount_table::find(target, kernel::FS_TYPE)?.entry;
     let places = place::candidates(&entry.device, entry.user);
     let answers = places.iter().map(|socket| ask(socket));
     let mut last = io::Error::from(io::ErrorKind::NotFound);
