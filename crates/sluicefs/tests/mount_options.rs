@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::mount::{Counted, Mount};
-use common::skip;
+use common::mount::{Counted, Mount, mount_words};
+use common::{run, skip, text};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use sluice_virtio::memory::{GuestMemory, Region, RegionSpec};
@@ -432,5 +432,28 @@ fn capabilities_under_another_name_end_with_a_write() {
         let file = File::options().write(true).open(&path).unwrap();
         file.write_all_at(b"#!/bin/sh", 0).unwrap();
         assert_eq!(xattr(&path, name), Err(Errno::NODATA), "{options}");
+    }
+}
+
+#[test]
+fn a_remount_changes_how_access_times_are_kept_and_nothing_else() {
+    let Some(mount) = Mount::new("noatime") else {
+        return;
+    };
+    for (words, expected) in [
+        ("ro", "ro,nosuid,nodev,noatime"),
+        ("rw,atime", "rw,nosuid,nodev,relatime"),
+        ("noatime", "rw,nosuid,nodev,noatime"),
+        ("norelatime", "rw,nosuid,nodev,noatime"),
+        ("relatime", "rw,nosuid,nodev,relatime"),
+        ("strictatime,nodiratime", "rw,nosuid,nodev,nodiratime"),
+        ("diratime", "rw,nosuid,nodev"),
+        ("nostrictatime", "rw,nosuid,nodev,relatime"),
+    ] {
+        let options = format!("remount,{words}");
+        let output = run(&["mount", "-o", &options, text(&mount.target)]);
+        assert!(output.status.success(), "{output:?}");
+        let now = mount_words(&mount.target).unwrap();
+        assert_eq!(now, expected, "{words}");
     }
 }

@@ -20,6 +20,11 @@ const FLAGS: &[(MountFlags, &str, &str)] = &[
     (MountFlags::SILENT, "silent", "loud"),
 ];
 
+/// Of these the kernel goes by one.
+const ACCESS_TIMES: MountFlags = MountFlags::NOATIME
+    .union(MountFlags::RELATIME)
+    .union(MountFlags::STRICTATIME);
+
 /// Those that fusermount3 knows.
 const OF_USERS: MountFlags = MountFlags::RDONLY
     .union(MountFlags::NOSUID)
@@ -72,19 +77,35 @@ impl MountOptions {
         let Some((flag, set, _)) = FLAGS.iter().find(does).filter(|_| !word.is_empty()) else {
             return false;
         };
-        self.flags.set(*flag, word == *set);
+        let is_set = word == *set;
+        if is_set && ACCESS_TIMES.contains(*flag) {
+            self.flags.remove(ACCESS_TIMES);
+            self.named_flags |= ACCESS_TIMES;
+        }
+        self.flags.set(*flag, is_set);
         self.named_flags |= *flag;
         true
     }
 
     /// The flags of a mount that has those of `words` now: what is not named stays.
+    /// One about access times is always among them, for without any the kernel takes
+    /// none of these.
     pub(in crate::mount) fn flags_over(&self, words: &str) -> MountFlags {
         let set = |word| FLAGS.iter().find(|(_, set, _)| *set == word);
-        let now: MountFlags = words
+        let mut now: MountFlags = words
             .split(',')
             .filter_map(|word| Some(set(word)?.0))
             .collect();
-        now.difference(self.named_flags) | self.flags.intersection(self.named_flags)
+        if !now.intersects(ACCESS_TIMES) {
+            // The table has no word for it.
+            now |= MountFlags::STRICTATIME;
+        }
+        let named = self.flags.intersection(self.named_flags);
+        let flags = now.difference(self.named_flags) | named;
+        match flags.intersects(ACCESS_TIMES) {
+            true => flags,
+            false => flags | MountFlags::RELATIME,
+        }
     }
 
     /// [`MountOptions::flags`] in words, for fusermount3.

@@ -72,7 +72,39 @@ fn flags_that_are_not_named_stay_as_they_are() {
     assert_eq!(over("remount"), unchanged | MountFlags::RDONLY);
     assert_eq!(over("remount,rw,dev"), unchanged);
     let flags = MountFlags::NODEV | MountFlags::RDONLY | MountFlags::NOSUID;
+    let flags = flags | MountFlags::RELATIME;
     assert_eq!(over("remount,nodev,exec,norelatime"), flags);
+}
+
+#[test]
+fn one_flag_about_access_times_is_left_and_never_none() {
+    let (no, rel, strict) = (
+        MountFlags::NOATIME,
+        MountFlags::RELATIME,
+        MountFlags::STRICTATIME,
+    );
+    for (now, list, expected) in [
+        ("rw,noatime", "remount,ro", no | MountFlags::RDONLY),
+        ("rw,noatime", "remount,atime", rel),
+        ("rw,noatime", "remount,relatime", rel),
+        ("rw,noatime", "remount,strictatime", strict),
+        ("rw,noatime", "remount,norelatime", no),
+        ("rw,relatime", "remount,noatime", no),
+        ("rw,relatime", "remount,norelatime", rel),
+        // What mount(8) makes of a line of fstab.
+        ("rw,relatime", "rw,relatime,remount,noatime", no),
+        ("rw,noatime", "rw,noatime,remount,atime", rel),
+        ("rw", "remount,nosuid", strict | MountFlags::NOSUID),
+        ("rw", "remount,nostrictatime", rel),
+        ("rw,nodiratime", "remount,diratime", strict),
+    ] {
+        let flags = parse(list).unwrap().flags_over(now);
+        assert_eq!(flags, expected, "{list} on {now}");
+    }
+    // So it is for a new mount.
+    let flags = |list| parse(list).unwrap().flags.difference(MountFlags::NODEV);
+    assert_eq!(flags("suid,strictatime,noatime"), no);
+    assert_eq!(flags("suid,noatime,norelatime"), no);
 }
 
 #[test]
