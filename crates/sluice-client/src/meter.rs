@@ -24,8 +24,8 @@ pub struct Meter {
     since: Instant,
     /// One wait in so many is timed, and stands for all of them.
     period: u64,
-    /// Waits that began.
-    begun: AtomicU64,
+    /// Replies that somebody began to wait for.
+    replies_waited: AtomicU64,
     sent: Sizes,
     received: Sizes,
     copied: AtomicU64,
@@ -46,9 +46,11 @@ pub struct Reading {
     pub received: Histogram,
     /// Bytes of payloads that were copied on the way.
     pub copied: u64,
-    /// Replies, by the microseconds that somebody waited for them. Locks that
-    /// others hold are not among them. Where to read the clock is a system call, one
-    /// in eight is timed and counts eight times.
+    /// Replies that somebody waited for or waits for now. Locks that others hold are
+    /// not among them.
+    pub replies_waited: u64,
+    /// These, by the microseconds that they were waited for. Where to read the clock is
+    /// a system call, one in eight is timed and counts eight times.
     pub delays: Histogram,
     /// Time in which at least one request waited for the server; there too, eight
     /// times that of one wait in eight, and no more than `uptime`.
@@ -167,7 +169,7 @@ impl Meter {
         Meter {
             since: Instant::now(),
             period,
-            begun: AtomicU64::new(0),
+            replies_waited: AtomicU64::new(0),
             sent: Sizes::default(),
             received: Sizes::default(),
             copied: AtomicU64::new(0),
@@ -204,11 +206,8 @@ impl Meter {
 
     /// A reply is waited for from now on.
     pub(crate) fn wait(&self) -> Wait<'_> {
-        let nth = match self.period {
-            1 => 0,
-            period => self.begun.fetch_add(1, Ordering::Relaxed) % period,
-        };
-        match nth {
+        let nth = self.replies_waited.fetch_add(1, Ordering::Relaxed);
+        match nth % self.period {
             0 => self.wait_from(Instant::now()),
             _ => Wait {
                 meter: self,
@@ -243,6 +242,7 @@ impl Meter {
             sent: self.sent.read(),
             received: self.received.read(),
             copied: self.copied.load(Ordering::Relaxed),
+            replies_waited: self.replies_waited.load(Ordering::Relaxed),
             delays: self.delays.read(),
             waited,
         }
@@ -343,7 +343,7 @@ mod tests {
         let meter = Meter::with_period(8);
         let start = meter.since;
         let mut timed = Vec::new();
-        for nth in 0..16 {
+        for nth in 0..13 {
             let mut wait = meter.wait();
             if wait.start.is_some() {
                 timed.push(nth);
@@ -354,6 +354,8 @@ mod tests {
         let reading = meter.read();
         assert_eq!(reading.delays.count(), 16);
         assert!(reading.waited <= reading.uptime);
+        // What is counted and not timed is exact.
+        assert_eq!(reading.replies_waited, 13);
     }
 
     #[test]
@@ -368,7 +370,11 @@ mod tests {
                 assert!(reading.waited <= reading.uptime);
             }
         });
-        assert_eq!(meter.read().delays.count(), 60_000);
+        let reading = meter.read();
+        assert_eq!(
+            (reading.delays.count(), reading.replies_waited),
+            (60_000, 60_000)
+        );
         assert_eq!(meter.waiting.count.load(Ordering::Relaxed), 0);
     }
 }

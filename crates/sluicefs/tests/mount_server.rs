@@ -109,6 +109,7 @@ fn prometheus_gets_what_stats_tells() {
     for name in [
         "sluice_mount_requests_total",
         "sluice_mount_waited_seconds_total",
+        "sluice_mount_replies_waited_total",
         "sluice_mount_sent_bytes_bucket",
         "sluice_mount_received_bytes_sum",
         "sluice_mount_reply_wait_seconds_count",

@@ -13,7 +13,8 @@ use std::path::PathBuf;
 ///
 /// Requests of the kernel; of a mounted server also messages to it and from it by
 /// their length, how long replies were waited for, and for how much of the time
-/// at least one request waited. For its owner and root.
+/// at least one request waited. Where to read the clock is a system call, times are
+/// taken of one wait in eight, which stands for all of them. For its owner and root.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StatsArgs {
@@ -67,10 +68,15 @@ fn in_words(stats: &Value) -> String {
         "payload bytes copied",
         &server["copied_bytes"].to_string(),
     );
+    line(
+        &mut out,
+        "replies waited for",
+        &server["replies_waited"].to_string(),
+    );
     for (title, name, unit) in [
         ("messages sent", "sent_bytes", "bytes"),
         ("messages received", "received_bytes", "bytes"),
-        ("replies waited for", "reply_microseconds", "µs"),
+        ("waits for replies", "reply_microseconds", "µs"),
     ] {
         histogram(&mut out, title, &server[name], unit);
     }
@@ -111,6 +117,7 @@ mod tests {
             "uptime_seconds": 20.0,
             "waited_seconds": 5.0,
             "copied_bytes": 12,
+            "replies_waited": 5,
             "sent_bytes": {"count": 3, "sum": 70, "buckets": [[32, 2], [null, 1]]},
             "received_bytes": empty,
             "reply_microseconds": empty,
@@ -118,11 +125,12 @@ mod tests {
         let expected = "\
 waited for the server   5.000 s of 20.0 s (25.0 %)
 payload bytes copied    12
+replies waited for      5
 messages sent           3, 70 bytes in all
   up to 32 bytes        2
   more bytes            1
 messages received       0, 0 bytes in all
-replies waited for      0, 0 µs in all
+waits for replies       0, 0 µs in all
 ";
         assert_eq!(in_words(&stats), format!("{first}{expected}"));
     }

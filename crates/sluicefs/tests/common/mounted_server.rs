@@ -75,10 +75,10 @@ impl Scene {
 
     /// Messages sent and replies waited for while something is done.
     pub fn messages(&self, action: impl FnOnce(&Path)) -> (u64, u64) {
-        let count = |stats: &Value, name| stats["server"][name]["count"].as_u64().unwrap();
         let counts = |stats: &Value| {
-            let sent = count(stats, "sent_bytes");
-            (sent, count(stats, "reply_microseconds"))
+            let server = &stats["server"];
+            let sent = server["sent_bytes"]["count"].as_u64().unwrap();
+            (sent, server["replies_waited"].as_u64().unwrap())
         };
         let before = counts(&self.stats());
         action(&self.target);

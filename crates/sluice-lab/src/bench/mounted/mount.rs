@@ -116,8 +116,10 @@ impl Mount {
         let output = command.output().context("sluice stats")?;
         let stats: serde_json::Value = serde_json::from_slice(&output.stdout)
             .map_err(|_| BenchError::new(String::from_utf8_lossy(&output.stderr)))?;
-        let count = |name: &str| stats["server"][name]["count"].as_u64().unwrap_or(0);
-        Ok((count("sent_bytes"), count("reply_microseconds")))
+        let server = &stats["server"];
+        let count = |figure: &serde_json::Value| figure.as_u64().unwrap_or(0);
+        let sent = count(&server["sent_bytes"]["count"]);
+        Ok((sent, count(&server["replies_waited"])))
     }
 
     /// Opens a file of the share.

@@ -138,7 +138,7 @@ impl Library {
     /// Messages that were sent so far, and replies that were waited for.
     fn counts(&self) -> (u64, u64) {
         let reading = self.messages.read();
-        (reading.sent.count(), reading.delays.count())
+        (reading.sent.count(), reading.replies_waited)
     }
 
     /// How many messages things take.

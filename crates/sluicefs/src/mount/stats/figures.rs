@@ -50,6 +50,7 @@ impl Figures {
                 "uptime_seconds": reading.uptime.as_secs_f64(),
                 "waited_seconds": reading.waited.as_secs_f64(),
                 "copied_bytes": reading.copied,
+                "replies_waited": reading.replies_waited,
                 "sent_bytes": histogram(&reading.sent),
                 "received_bytes": histogram(&reading.received),
                 "reply_microseconds": histogram(&reading.delays),
@@ -93,7 +94,8 @@ impl Collector for Figures {
         let (seconds, bytes) = (Unit::Seconds, Unit::Bytes);
         counter(
             "waited",
-            "Time in which at least one request waited for the server",
+            "Time in which at least one request waited for the server; of one wait in \
+            eight, times eight, where to read the clock is a system call",
             Some(&seconds),
             waited,
         )?;
@@ -102,6 +104,12 @@ impl Collector for Figures {
             "Payloads that were copied on the way",
             Some(&bytes),
             reading.copied as f64,
+        )?;
+        counter(
+            "replies_waited",
+            "Replies that were waited for",
+            None,
+            reading.replies_waited as f64,
         )?;
         let mut histogram =
             |name: &str, help: &str, unit: &Unit, values: &Histogram, scale: f64| {
@@ -130,7 +138,8 @@ impl Collector for Figures {
         )?;
         histogram(
             "reply_wait",
-            "How long each reply was waited for",
+            "How long each reply was waited for; one in eight, which counts eight times, \
+            where to read the clock is a system call",
             &seconds,
             &reading.delays,
             1e-6,
