@@ -53,6 +53,7 @@ pub(super) struct Connection {
     pub(super) negotiated: Negotiated,
     pub(super) options: ServeOptions,
     pub(super) presenter: Presenter,
+    events: Arc<Events>,
     parked: Arc<ParkedLocks>,
     /// Nobody waits for its requests any more.
     pub(super) gone: Cancel,
@@ -155,7 +156,12 @@ impl Server {
         }
         self.reset();
         let parked = Arc::new(ParkedLocks::default());
-        let attached = self.attach(minor, &parked)?;
+        let events = Arc::new(Events {
+            minor,
+            parked: Arc::clone(&parked),
+            notifier: self.config.notifier.clone(),
+        });
+        let attached = self.attach(&events)?;
         let options = self.config.options;
         let (negotiated, out) = negotiate(
             init,
@@ -173,6 +179,7 @@ impl Server {
                 cache: options.cache,
                 marks_submounts: negotiated.has(InitFlags::SUBMOUNTS),
             },
+            events,
             parked,
             gone: Cancel::new(),
         };
@@ -186,15 +193,11 @@ impl Server {
         Errno::EPROTO
     }
 
-    fn attach(&self, minor: u32, parked: &Arc<ParkedLocks>) -> Result<Attached> {
+    fn attach(&self, events: &Arc<Events>) -> Result<Attached> {
         self.service.attach(AttachOptions {
             peer: self.config.peer.clone(),
             export: &self.config.export,
-            events: Arc::new(Events {
-                minor,
-                parked: Arc::clone(parked),
-                notifier: self.config.notifier.clone(),
-            }),
+            events: Arc::clone(events) as Arc<dyn EventSink>,
             limits: self.config.limits,
         })
     }
@@ -259,6 +262,10 @@ fn run_connected<E: Exchange>(
                 Some(exchange) => run_to_end(call, operation, exchange),
                 None => Err(Errno::EIO),
             };
+            if result == Err(Errno::ESTALE) {
+                // A kernel that opens without telling would go on by what it knows.
+                connection.events.inode_changed(call.node, None);
+            }
             pending.answer(result);
         }
     }
