@@ -187,8 +187,8 @@ impl Connection {
         self.conclude(outcome);
     }
 
-    /// Since when its peer has taken none of the replies that wait for it, or sent no
-    /// more of a message for which there is memory and which somebody would receive.
+    /// Since when its peer has taken none of the replies that wait for it, or sent hardly
+    /// any more of a message for which there is memory and which somebody would receive.
     pub(super) fn stuck_since(&self) -> Option<Instant> {
         if self.is_doomed.load(Ordering::SeqCst) {
             return None;
@@ -209,7 +209,7 @@ impl Connection {
     pub(super) fn evict(self: &Arc<Self>) {
         let peer = &self.label;
         tracing::error!(
-            "{peer}: closed: it reads no replies, or stopped within a message, and memory is short"
+            "{peer}: closed: it reads no replies, or sends no more of a message, and memory is short"
         );
         self.doom();
     }

@@ -38,8 +38,10 @@ struct Incoming {
     have: usize,
     /// Bytes that have not.
     missing: usize,
-    /// Since when nothing more has come, though there is memory for it.
+    /// Since when there is memory for more, of which no good part has come.
     stuck_since: Option<Instant>,
+    /// Bytes that have come since then.
+    came_since: usize,
 }
 
 /// What became of asking for a message.
@@ -107,7 +109,8 @@ impl Input {
         self.chunk.is_none() && self.is_drained
     }
 
-    /// Since when nothing more of such a payload has come.
+    /// Since when less of such a payload has come than a small buffer holds: a byte now
+    /// and then would keep its memory for ever.
     pub(super) fn stuck_since(&self) -> Option<Instant> {
         self.payload.as_ref()?.stuck_since
     }
@@ -201,6 +204,7 @@ impl Incoming {
             have: 0,
             missing,
             stuck_since: None,
+            came_since: 0,
         }
     }
 
@@ -241,7 +245,9 @@ impl Incoming {
         let len = len + outcome.unwrap_or(0);
         self.count(outcome.unwrap_or(0));
         let is_stuck = outcome == Err(Errno::AGAIN) && buffer.len() > SMALL;
-        self.stuck_since = is_stuck.then(|| self.stuck_since.unwrap_or_else(Instant::now));
+        if is_stuck && self.stuck_since.is_none() {
+            (self.stuck_since, self.came_since) = (Some(Instant::now()), 0);
+        }
         match self.missing == 0 || len == buffer.len() {
             true => self.parts.push(Bytes::new(buffer, len)),
             false => self.filling = Some((buffer, len)),
@@ -252,5 +258,44 @@ impl Incoming {
     fn count(&mut self, bytes: usize) {
         self.have += bytes;
         self.missing = self.missing.saturating_sub(bytes);
+        self.came_since += bytes;
+        if self.came_since >= SMALL {
+            self.stuck_since = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_proto::p9::wire::{self, Dialect, Request, encode_request};
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn who_sends_a_byte_now_and_then_has_stopped_all_the_same() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        let mut input = Input::default();
+        let mut look = || {
+            let received = input.next(near.as_fd(), &mut Vec::new(), |_| Ok(()), || true, true);
+            assert!(matches!(received, Ok(Received::Nothing)));
+            input.stuck_since()
+        };
+        let mut message = vec![0; 100_000];
+        let data = wire::Payload { len: 1 << 20 };
+        let (fid, offset) = (1, 0);
+        let request = Request::Write { fid, offset, data };
+        encode_request(1, &request, Dialect::Linux, &mut message).unwrap();
+        far.write_all(&message).unwrap();
+        let stopped = look();
+        assert!(stopped.is_some());
+        for _ in 0..3 {
+            far.write_all(b"x").unwrap();
+            assert_eq!(look(), stopped);
+        }
+        far.write_all(&[b'x'; SMALL]).unwrap();
+        let again = look();
+        assert!(again.is_some() && again != stopped);
     }
 }

@@ -17,8 +17,8 @@ pub struct HubLimits {
     /// Bytes in values of extended attributes that fids hold; beyond: `ENOMEM`. Every
     /// connection can have one value all the same.
     pub xattr_bytes: usize,
-    /// A peer that has taken no reply, or sent no more of a message, for so long may
-    /// be sent away when others need the memory.
+    /// A peer that has taken no reply, or sent less than a small buffer of a message, for
+    /// so long may be sent away when others need the memory.
     pub stuck: Duration,
 }
 
