@@ -11,10 +11,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// What a pipe is asked to hold, in bytes; the most that any user may ask for.
 const CAPACITY: usize = 1 << 20;
 
+/// Most pipes at a time, of two descriptors each: peers that do not read keep theirs, and
+/// must leave descriptors to others.
+const PIPES_MAX: usize = 128;
+
 /// Empty pipes that are kept for the next payload.
 const KEPT_MAX: usize = 8;
 
-static KEPT: Mutex<Vec<Pipe>> = Mutex::new(Vec::new());
+static PIPES: Pipes = Pipes::new(PIPES_MAX);
 
 #[derive(Debug)]
 struct Pipe {
@@ -24,9 +28,6 @@ struct Pipe {
 
 impl Pipe {
     fn new() -> Result<Self, Errno> {
-        if let Some(pipe) = kept().pop() {
-            return Ok(pipe);
-        }
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         // A user who has many gets small ones, which are as good for less.
         let _ = fcntl_setpipe_size(&writer, CAPACITY);
@@ -34,10 +35,64 @@ impl Pipe {
     }
 }
 
+/// The pipes that there are.
+struct Pipes {
+    max: usize,
+    state: Mutex<PipesState>,
+}
+
+struct PipesState {
+    kept: Vec<Pipe>,
+    /// Of those in use and those that are kept.
+    count: usize,
+}
+
+impl Pipes {
+    const fn new(max: usize) -> Self {
+        let state = PipesState {
+            kept: Vec::new(),
+            count: 0,
+        };
+        Pipes {
+            max,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// An empty one. `EMFILE` if there are too many.
+    fn take(&self) -> Result<Pipe, Errno> {
+        let mut state = self.lock();
+        if let Some(pipe) = state.kept.pop() {
+            return Ok(pipe);
+        }
+        if state.count >= self.max {
+            return Err(Errno::MFILE);
+        }
+        state.count += 1;
+        drop(state);
+        Pipe::new().inspect_err(|_| self.lock().count -= 1)
+    }
+
+    /// What is not empty is not for others.
+    fn give_back(&self, pipe: Pipe, is_empty: bool) {
+        let mut state = self.lock();
+        if is_empty && state.kept.len() < KEPT_MAX {
+            return state.kept.push(pipe);
+        }
+        drop(state);
+        drop(pipe); // before another one is made in its place
+        self.lock().count -= 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PipesState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// What of a payload is in a pipe.
 #[derive(Debug)]
 pub(super) struct Piped {
-    /// `None` once it was put back.
+    /// `None` once it was given back.
     pipe: Option<Pipe>,
     /// Bytes to be sent.
     len: usize,
@@ -50,7 +105,7 @@ impl Piped {
     /// Nothing yet of up to `len` bytes, which count as in use: by what was `reserved` for
     /// them, if anything was. That stays where it is if there is no pipe to be had.
     pub(super) fn new(len: usize, reserved: &mut Option<Held>) -> Result<Self, Errno> {
-        let pipe = Pipe::new()?;
+        let pipe = PIPES.take()?;
         Ok(Piped {
             pipe: Some(pipe),
             len: 0,
@@ -110,20 +165,25 @@ impl Piped {
 }
 
 impl Drop for Piped {
-    /// What is not empty is not for others.
     fn drop(&mut self) {
-        if self.len == 0
-            && !self.has_rest
-            && let Some(pipe) = self.pipe.take()
-        {
-            let mut kept = kept();
-            if kept.len() < KEPT_MAX {
-                kept.push(pipe);
-            }
+        if let Some(pipe) = self.pipe.take() {
+            PIPES.give_back(pipe, self.len == 0 && !self.has_rest);
         }
     }
 }
 
-fn kept() -> MutexGuard<'static, Vec<Pipe>> {
-    KEPT.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_no_more_pipes_than_there_may_be() {
+        let pipes = Pipes::new(2);
+        let (one, other) = (pipes.take().unwrap(), pipes.take().unwrap());
+        assert_eq!(pipes.take().err(), Some(Errno::MFILE));
+        pipes.give_back(one, true);
+        pipes.give_back(other, false);
+        let _both = (pipes.take().unwrap(), pipes.take().unwrap());
+        assert_eq!(pipes.take().err(), Some(Errno::MFILE));
+    }
 }
