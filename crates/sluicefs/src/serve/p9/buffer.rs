@@ -67,7 +67,7 @@ impl Drop for Held {
 #[derive(Debug)]
 pub(super) struct Buffer {
     bytes: Vec<u8>,
-    _held: Option<Held>,
+    held: Option<Held>,
 }
 
 impl Buffer {
@@ -76,7 +76,7 @@ impl Buffer {
         Buffer::with(len, None)
     }
 
-    /// The same with memory that was set aside.
+    /// The same with memory that was set aside, maybe for more than that.
     pub(super) fn with(len: usize, reserved: Option<Held>) -> Self {
         let fitting = KEPT.iter().zip(&POOL.0).find(|((size, _), _)| len <= *size);
         let bytes = match fitting {
@@ -86,11 +86,30 @@ impl Buffer {
             }
             None => vec![0; len],
         };
-        let held = (bytes.len() > SMALL).then(|| match reserved {
-            Some(held) => held.resized(bytes.len()),
-            None => Held::new(bytes.len()),
-        });
-        Buffer { bytes, _held: held }
+        let held = match reserved {
+            Some(held) => {
+                let most = held.0.max(bytes.len());
+                Some(held.resized(most))
+            }
+            None => (bytes.len() > SMALL).then(|| Held::new(bytes.len())),
+        };
+        Buffer { bytes, held }
+    }
+
+    /// Becomes one of at least `len` bytes, of which the first `taken` stay.
+    pub(super) fn grow(&mut self, len: usize, taken: usize) {
+        let mut larger = Buffer::with(len, self.held.take());
+        let (from, to) = (self.get(..taken), larger.get_mut(..taken));
+        if let (Some(from), Some(to)) = (from, to) {
+            to.copy_from_slice(from);
+        }
+        *self = larger;
+    }
+
+    /// Gives back what was set aside beyond what it takes.
+    pub(super) fn settle(&mut self) {
+        let held = self.held.take().filter(|_| self.bytes.len() > SMALL);
+        self.held = held.map(|held| held.resized(self.bytes.len()));
     }
 }
 
@@ -175,6 +194,25 @@ mod tests {
         ] {
             assert_eq!(Buffer::new(asked).len(), got);
         }
+    }
+
+    #[test]
+    fn what_was_set_aside_counts_until_it_is_known_what_is_needed() {
+        let counted = |buffer: &Buffer| buffer.held.as_ref().map(|held| held.0);
+        let aside = 8 * SMALL;
+        let mut buffer = Buffer::with(10, Some(Held::new(aside)));
+        assert_eq!((buffer.len(), counted(&buffer)), (SMALL, Some(aside)));
+        buffer[..3].copy_from_slice(b"abc");
+        buffer.grow(SMALL + 1, 3);
+        assert_eq!((&buffer[..3], counted(&buffer)), (&b"abc"[..], Some(aside)));
+        buffer.grow(aside + 1, 3);
+        assert_eq!(counted(&buffer), Some(buffer.len()));
+        let mut buffer = Buffer::with(10, Some(Held::new(aside)));
+        buffer.settle();
+        assert_eq!(counted(&buffer), None);
+        let mut buffer = Buffer::with(SMALL + 1, Some(Held::new(100 * SMALL)));
+        buffer.settle();
+        assert_eq!(counted(&buffer), Some(buffer.len()));
     }
 
     #[test]

@@ -173,7 +173,10 @@ impl Sink {
         let bytes = self.buffer.filter(|_| rest > 0);
         Payload {
             piped: self.piped.filter(|_| piped_len > 0),
-            bytes: bytes.map(|buffer| Bytes::new(buffer, rest)),
+            bytes: bytes.map(|mut buffer| {
+                buffer.settle();
+                Bytes::new(buffer, rest)
+            }),
         }
     }
 
@@ -212,11 +215,8 @@ impl Sink {
             .get_or_insert_with(|| Buffer::with(more, reserved.take()));
         if buffer.len() < end {
             let size = (buffer.len() * 2).min(self.limit);
-            let mut larger = Buffer::new(size.max(end));
-            let taken = self.len;
-            copied::count(taken);
-            larger[..taken].copy_from_slice(&buffer[..taken]);
-            *buffer = larger;
+            buffer.grow(size.max(end), self.len);
+            copied::count(self.len);
         }
         buffer.get_mut(self.len..end).unwrap_or_default()
     }
