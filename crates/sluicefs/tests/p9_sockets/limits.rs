@@ -3,11 +3,12 @@
 use crate::here::{Here, wait_until};
 use crate::peer::Peer;
 use crate::server::{pattern, write_pattern};
+use sluice_lab::faults::Gate;
 use sluice_proto::p9::wire::*;
 use sluicefs::serve::{HubLimits, held_bytes};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
@@ -290,6 +291,76 @@ fn long_reads_and_writes_of_slow_peers_all_come_to_an_end() {
     work_in_little_memory(400_000, 6);
     // Memory that comes and goes all the time.
     work_in_little_memory(40_000, 60);
+}
+
+/// A connection that asks for a file to be opened, which blocks, and sends writes that wait
+/// for that: each so short that it needs no more than small buffers.
+fn hurrier(here: &Here, number: usize, writes: u16) -> (Arc<Gate>, Peer, Peer) {
+    let (sender, receiver) = Peer::slow(&here.socket());
+    let mut sender = sender.mounted(1 << 20);
+    let name = format!("file{number}");
+    std::fs::write(here.share().join(&name), b"").unwrap();
+    sender.walk(0, 1, &[name.as_bytes()]).unwrap();
+    let gate = here.plan.stall("open");
+    let (fid, flags) = (1, LopenFlags::WRONLY);
+    sender.send(writes, &Request::Lopen { fid, flags }, &[]);
+    gate.wait_until_reached();
+    (gate, sender, receiver)
+}
+
+#[test]
+fn short_writes_that_wait_are_bounded_for_all_peers_together() {
+    const LIMIT: usize = 2 * MIB;
+    const WRITES: u16 = 100;
+    let _alone = alone();
+    let here = small(LIMIT, NEVER);
+    let peers = (0..20).map(|number| hurrier(&here, number, WRITES));
+    let peers: Vec<_> = peers.collect();
+    std::thread::scope(|scope| {
+        let mut waiting = Vec::new();
+        for (gate, mut sender, receiver) in peers {
+            waiting.push((gate, receiver));
+            scope.spawn(move || {
+                let (fid, offset, data) = (1, 0, Payload { len: 15_000 });
+                for tag in 0..WRITES {
+                    sender.send(tag, &Request::Write { fid, offset, data }, &[7; 15_000]);
+                }
+            });
+        }
+        wait_until("the limit is reached", || held_bytes() >= LIMIT);
+        for _ in 0..20 {
+            is_served(&here);
+            assert!(held_bytes() < 2 * LIMIT, "{}", held_bytes());
+        }
+        for (gate, mut receiver) in waiting {
+            gate.open();
+            scope.spawn(move || {
+                for _ in 0..=WRITES {
+                    receiver.receive().get();
+                }
+            });
+        }
+    });
+}
+
+/// Each needs no more than a small buffer, and there are many.
+#[test]
+fn who_does_not_read_short_replies_is_sent_away_when_there_are_too_many() {
+    const PEERS: usize = 4;
+    const READS: usize = 32;
+    let _alone = alone();
+    let here = small(MIB / 2, Duration::ZERO);
+    let mut peers = gluttons(&here, PEERS);
+    let gates: Vec<_> = (0..PEERS * READS)
+        .map(|_| here.plan.stall("read"))
+        .collect();
+    for peer in &mut peers {
+        (0..READS as u16).for_each(|tag| peer.send(tag, &long_read(16_000), &[]));
+    }
+    gates.iter().for_each(|gate| gate.wait_until_reached());
+    gates.iter().for_each(|gate| gate.open());
+    wait_until("some are gone", || here.plan.sessions() < PEERS);
+    drop(peers);
 }
 
 #[test]

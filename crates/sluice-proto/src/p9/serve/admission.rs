@@ -134,12 +134,7 @@ impl<E: Exchange> Server<E> {
         let mut exchange = check_tag(&schedule, tag, is_version, exchange)?;
         let lacks_memory =
             exchange.is_large(payload) && (schedule.has_starved() || !exchange.reserve(payload));
-        let keep = |waits: bool| Kept {
-            tag,
-            exchange,
-            message: waits.then(|| prefix.into()),
-            payload,
-        };
+        let keep = |waits: bool| Kept::new(tag, exchange, waits.then_some(prefix), payload);
         let admitted = match lacks_memory {
             true => {
                 schedule.admit_starved(tag, claims, bytes, keep(true));
@@ -186,12 +181,8 @@ impl<E: Exchange> Server<E> {
             }
             Flushed::Running(ticket) => {
                 let claims = Claims::After(ticket);
-                let admitted = schedule.admit(tag, claims, prefix.len(), |waits| Kept {
-                    tag,
-                    exchange,
-                    message: waits.then(|| prefix.into()),
-                    payload: 0,
-                });
+                let keep = |waits: bool| Kept::new(tag, exchange, waits.then_some(prefix), 0);
+                let admitted = schedule.admit(tag, claims, prefix.len(), keep);
                 drop(schedule);
                 self.0.interrupt(ticket);
                 Ok(self.admission(admitted))

@@ -35,6 +35,9 @@ pub trait Exchange: Send + 'static {
         true
     }
 
+    /// The request has to wait, with its payload and a copy of the `len` bytes before that.
+    fn keep(&mut self, _len: usize) {}
+
     /// Sends the reply: `message`, and behind it the first `payload_len` bytes
     /// of the sink, which the size in the message counts. What else is in the
     /// sink (a read that failed half way) must not reach the peer.

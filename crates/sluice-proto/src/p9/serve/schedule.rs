@@ -116,6 +116,11 @@ impl<J> Schedule<J> {
             .any(|entry| entry.tag == tag && is_open(entry))
     }
 
+    /// How many wait, for others or for somebody to run them, but not for memory.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting + self.ready.len()
+    }
+
     /// Whether some wait for memory.
     pub(super) fn has_starved(&self) -> bool {
         self.starved > 0

@@ -54,6 +54,11 @@ impl<E: Exchange> Server<E> {
         self.0.has_room(&self.0.schedule())
     }
 
+    /// How many requests wait, for others or for a thread, but not for memory.
+    pub fn waiting(&self) -> usize {
+        self.0.schedule().waiting()
+    }
+
     /// Whether requests wait for memory. A transport then sets none aside for what comes
     /// behind them, which may wait for them: nobody might ever give some back.
     pub fn has_starved(&self) -> bool {

@@ -38,6 +38,21 @@ pub(super) struct Kept<E> {
     pub(super) payload: usize,
 }
 
+impl<E: Exchange> Kept<E> {
+    /// A request; with its message if it has to wait.
+    pub(super) fn new(tag: u16, mut exchange: E, message: Option<&[u8]>, payload: usize) -> Self {
+        if let Some(message) = message {
+            exchange.keep(message.len());
+        }
+        Kept {
+            tag,
+            exchange,
+            message: message.map(Box::from),
+            payload,
+        }
+    }
+}
+
 impl<E: Exchange> Core<E> {
     /// Of a connection that waits for its Tversion.
     pub(super) fn new(service: Arc<dyn FileService>, config: ServerConfig) -> Self {

@@ -28,8 +28,8 @@ pub fn held_bytes() -> usize {
     HELD.load(Ordering::SeqCst)
 }
 
-/// Room that a payload takes, until dropped.
-#[derive(Debug)]
+/// Room that a payload takes, until dropped; by default none.
+#[derive(Debug, Default)]
 pub(super) struct Held(usize);
 
 impl Held {
@@ -59,7 +59,10 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        HELD.fetch_sub(self.0, Ordering::SeqCst);
+        // Most requests have none, and all threads share this.
+        if self.0 > 0 {
+            HELD.fetch_sub(self.0, Ordering::SeqCst);
+        }
     }
 }
 
@@ -104,6 +107,11 @@ impl Buffer {
             to.copy_from_slice(from);
         }
         *self = larger;
+    }
+
+    /// Bytes that count for it: none if it is small.
+    pub(super) fn counted(&self) -> usize {
+        self.held.as_ref().map_or(0, |held| held.0)
     }
 
     /// Gives back what was set aside beyond what it takes.
@@ -155,6 +163,11 @@ impl Bytes {
         Bytes { buffer, range }
     }
 
+    /// Bytes that count for the buffer, whoever else has some of it.
+    pub(super) fn counted(&self) -> usize {
+        self.buffer.counted()
+    }
+
     /// Takes up to `len` bytes off the front.
     pub(super) fn split_front(&mut self, len: usize) -> Bytes {
         let mid = self.range.start + len.min(self.range.len());
@@ -198,21 +211,20 @@ mod tests {
 
     #[test]
     fn what_was_set_aside_counts_until_it_is_known_what_is_needed() {
-        let counted = |buffer: &Buffer| buffer.held.as_ref().map(|held| held.0);
         let aside = 8 * SMALL;
         let mut buffer = Buffer::with(10, Some(Held::new(aside)));
-        assert_eq!((buffer.len(), counted(&buffer)), (SMALL, Some(aside)));
+        assert_eq!((buffer.len(), buffer.counted()), (SMALL, aside));
         buffer[..3].copy_from_slice(b"abc");
         buffer.grow(SMALL + 1, 3);
-        assert_eq!((&buffer[..3], counted(&buffer)), (&b"abc"[..], Some(aside)));
+        assert_eq!((&buffer[..3], buffer.counted()), (&b"abc"[..], aside));
         buffer.grow(aside + 1, 3);
-        assert_eq!(counted(&buffer), Some(buffer.len()));
+        assert_eq!(buffer.counted(), buffer.len());
         let mut buffer = Buffer::with(10, Some(Held::new(aside)));
         buffer.settle();
-        assert_eq!(counted(&buffer), None);
+        assert_eq!(buffer.counted(), 0);
         let mut buffer = Buffer::with(SMALL + 1, Some(Held::new(100 * SMALL)));
         buffer.settle();
-        assert_eq!(counted(&buffer), Some(buffer.len()));
+        assert_eq!(buffer.counted(), buffer.len());
     }
 
     #[test]

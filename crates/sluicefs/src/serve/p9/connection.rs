@@ -24,6 +24,10 @@ use std::time::Instant;
 /// else's turn.
 const WAITING_PER_TURN: usize = 16;
 
+/// Most requests of a connection that wait for others while memory is short: each takes
+/// some, however little.
+const WAITING_IN_SHORTAGE: usize = 4;
+
 /// A connection, from its beginning to its last reply.
 pub(super) struct Connection {
     pub(super) token: u64,
@@ -48,15 +52,17 @@ pub(super) struct Connection {
 
 /// What a turn brings.
 enum Step {
-    /// A request to run; whether there is more to do already.
-    Run(Job<SocketExchange>, bool),
+    /// A request to run, which has just come.
+    Run(Job<SocketExchange>),
+    /// One that had waited; there may be more of those.
+    RunReady(Job<SocketExchange>),
     /// Nothing to run, but there is more to do.
     More,
     /// Nothing of it may be run before something that it waits for is done.
     HeldUp,
     /// Nothing more of it may be taken in before that.
     Full,
-    /// There is no memory for its next message.
+    /// There is no memory for its next message, or for more that wait.
     Starved,
     /// It waits for its peer.
     Idle,
@@ -163,15 +169,11 @@ impl Connection {
             return;
         }
         match self.step(prefix) {
-            Step::Run(job, has_more) => {
-                self.running.fetch_add(1, Ordering::SeqCst);
-                let _running = Running(self);
-                match has_more {
-                    true => self.go_on(),
-                    false => self.rest(),
-                }
-                crate::panics::contain(|| self.server.run(job, prefix));
+            Step::Run(job) => {
+                let has_more = !self.lock_input().is_empty();
+                self.run(job, prefix, has_more);
             }
+            Step::RunReady(job) => self.run(job, prefix, true),
             Step::More => self.go_on(),
             Step::Idle => self.rest(),
             Step::HeldUp => self.stall(|| self.may_go_on()),
@@ -179,6 +181,17 @@ impl Connection {
             Step::Starved => self.stall(|| self.may_take_memory()),
             Step::End => self.close(),
         }
+    }
+
+    /// Lets go of the turn, and runs a request.
+    fn run(self: &Arc<Self>, job: Job<SocketExchange>, prefix: &[u8], has_more: bool) {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        let _running = Running(self);
+        match has_more {
+            true => self.go_on(),
+            false => self.rest(),
+        }
+        crate::panics::contain(|| self.server.run(job, prefix));
     }
 
     /// Sends a reply; a socket that takes none is its peer's own affair.
@@ -247,7 +260,7 @@ impl Connection {
             return Step::HeldUp;
         }
         if let Some(job) = self.server.next_ready() {
-            return Step::Run(job, true);
+            return Step::RunReady(job);
         }
         for _ in 0..WAITING_PER_TURN {
             if !self.server.has_room() {
@@ -258,14 +271,14 @@ impl Connection {
                     false => Step::Full,
                 };
             }
+            if self.is_short_of_memory() && self.server.waiting() >= WAITING_IN_SHORTAGE {
+                return Step::Starved;
+            }
             match self.receive(prefix) {
                 Ok(Taken::Nothing) if self.turn.is_closed() => return Step::End,
                 Ok(Taken::Nothing) => return Step::Idle,
                 Ok(Taken::NoMemory) => return Step::Starved,
-                Ok(Taken::Message(Admission::Run(job))) => {
-                    let has_more = !self.lock_input().is_empty();
-                    return Step::Run(job, has_more);
-                }
+                Ok(Taken::Message(Admission::Run(job))) => return Step::Run(job),
                 Ok(Taken::Message(Admission::Waiting | Admission::Over)) => {}
                 Err(Failed::Gone) => return Step::End,
                 Err(why) => {
@@ -280,9 +293,7 @@ impl Connection {
     fn receive(self: &Arc<Self>, prefix: &mut Vec<u8>) -> Result<Taken, Failed> {
         let trusts_short = !self.is_ending.load(Ordering::SeqCst);
         let check = |header: &_| self.server.check_header(header);
-        let hub = self.hub.upgrade();
-        let is_short = || hub.as_ref().is_none_or(|hub| hub.is_short_of_memory());
-        let has_memory = || !is_short() && !self.server.has_starved();
+        let has_memory = || !self.is_short_of_memory() && !self.server.has_starved();
         let socket = self.socket.as_fd();
         let received = self
             .lock_input()
@@ -346,6 +357,11 @@ impl Connection {
             hub.threads().await_more(self, running);
         }
         !self.is_held_up()
+    }
+
+    fn is_short_of_memory(&self) -> bool {
+        let hub = self.hub.upgrade();
+        hub.is_none_or(|hub| hub.is_short_of_memory())
     }
 
     /// Whether its next message can have memory. Those that came before it go first.

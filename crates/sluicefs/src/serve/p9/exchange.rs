@@ -21,6 +21,8 @@ pub(super) struct SocketExchange {
     connection: Arc<Connection>,
     source: Source,
     sink: Sink,
+    /// What it takes while it waits.
+    kept: Held,
 }
 
 impl SocketExchange {
@@ -43,6 +45,7 @@ impl SocketExchange {
                 limit: room,
                 splice_from,
             },
+            kept: Held::default(),
         }
     }
 }
@@ -65,8 +68,17 @@ impl Exchange for SocketExchange {
         self.sink.reserved.is_some()
     }
 
+    /// Parts of a payload are in small buffers, which count for nothing while it runs.
+    fn keep(&mut self, len: usize) {
+        let small = match self.source.remaining() {
+            0 => 0,
+            _ => 2 * SMALL,
+        };
+        self.kept = Held::new(len + small);
+    }
+
     fn finish(self, message: &[u8], payload_len: usize) {
-        drop(self.source); // its memory need not wait for the peer
+        drop((self.source, self.kept)); // its memory need not wait for the peer
         self.connection
             .send(message, self.sink.payload(payload_len));
     }

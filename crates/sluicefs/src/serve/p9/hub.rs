@@ -25,15 +25,19 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Turns that a thread takes before it looks at the sockets of others, though
 /// there is something in the queue.
 const TURNS_PER_LOOK: u32 = 16;
 
-/// How long nothing is tried again that failed for want of descriptors or memory,
-/// unless a connection ends before.
+/// How long nothing is tried again that failed for want of descriptors, unless a
+/// connection ends before.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(500);
+
+/// How often it is looked whose peers are stuck, while memory is short: looking at all of
+/// them is not for every turn.
+const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a connection's socket is watched for, besides room for what waits.
 const CONNECTION_EVENTS: EventFlags = EventFlags::IN
@@ -98,8 +102,10 @@ pub(super) struct Shared {
     queue: Mutex<VecDeque<Job>>,
     is_stopped: AtomicBool,
     memory: Memory,
-    /// How long a peer may be stuck when others need the memory.
+    /// How long a peer may be stuck when memory is short.
     patience: Duration,
+    /// When it was last looked for those that are.
+    looked_at: Mutex<Option<Instant>>,
     threads: Threads,
     on_last: Box<dyn Fn() + Send + Sync>,
 }
@@ -169,6 +175,9 @@ impl Queue for Shared {
                 crate::panics::contain(|| connection.take_turn(&mut hand.prefix));
                 self.threads.end();
                 self.memory.feed();
+                if self.memory.is_newly_short() {
+                    self.watch.wake_sleeper();
+                }
             }
         }
     }
@@ -191,6 +200,7 @@ impl Shared {
             is_stopped: AtomicBool::new(false),
             memory: Memory::new(limits.held_bytes),
             patience: limits.stuck,
+            looked_at: Mutex::default(),
             threads: Threads::default(),
             on_last: Box::new(on_last),
         }))
@@ -263,15 +273,30 @@ impl Shared {
 
     /// Does what can be done against shortages: opens doors again, after a pause, and
     /// goes on with those that waited for memory. If there still is none, it ends the
-    /// connections whose peers have been stuck for long.
+    /// connections whose peers have been stuck for long, whoever needs it.
     fn relieve(&self) {
         if self.doors.is_short_for(SHORTAGE_PAUSE) {
             self.reopen_doors();
         }
         self.memory.feed();
-        if !self.memory.is_starved() {
-            return;
+        if self.memory.is_short() && self.is_time_to_look() {
+            self.evict_stuck();
         }
+    }
+
+    fn is_time_to_look(&self) -> bool {
+        let mut looked_at = self
+            .looked_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_due = looked_at.is_none_or(|at| at.elapsed() >= LOOK_PAUSE);
+        if is_due {
+            *looked_at = Some(Instant::now());
+        }
+        is_due
+    }
+
+    fn evict_stuck(&self) {
         let stuck = |connection: Arc<Connection>| Some((connection.stuck_since()?, connection));
         let all = self.connections.all().into_iter();
         let mut stuck: Vec<_> = all.filter_map(stuck).collect();
@@ -294,9 +319,10 @@ impl Shared {
         if !self.lock_queue().is_empty() || self.is_stopped.load(Ordering::SeqCst) {
             return Sleep::No;
         }
-        match self.doors.is_short() || self.memory.is_starved() {
-            true => Sleep::For(SHORTAGE_PAUSE),
-            false => Sleep::UntilWoken,
+        match (self.memory.watch(), self.doors.is_short()) {
+            (true, _) => Sleep::For(LOOK_PAUSE),
+            (false, true) => Sleep::For(SHORTAGE_PAUSE),
+            (false, false) => Sleep::UntilWoken,
         }
     }
 

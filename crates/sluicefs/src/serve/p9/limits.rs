@@ -9,8 +9,9 @@ use std::time::Duration;
 pub struct HubLimits {
     /// Connections at a time; others wait to be let in.
     pub connections: usize,
-    /// Bytes of payloads in use at a time, in buffers and pipes, beyond which
-    /// requests that need more than a small buffer wait.
+    /// Bytes of payloads in use at a time, in buffers and pipes, and of requests and
+    /// replies that wait. Beyond it requests that need more than a small buffer wait, and
+    /// few that wait for others are taken in.
     pub held_bytes: usize,
     /// Fids; beyond: `ENFILE`. Every connection can have a few all the same.
     pub fids: usize,
@@ -18,7 +19,7 @@ pub struct HubLimits {
     /// connection can have one value all the same.
     pub xattr_bytes: usize,
     /// A peer that has taken no reply, or sent less than a small buffer of a message, for
-    /// so long may be sent away when others need the memory.
+    /// so long may be sent away while memory is short.
     pub stuck: Duration,
 }
 

@@ -13,6 +13,8 @@ pub(super) struct Memory {
     starved: Mutex<HashMap<u64, Weak<Connection>>>,
     /// There are some.
     is_starved: AtomicBool,
+    /// Who watches for shortages need not be told of this one.
+    is_shortage_told: AtomicBool,
 }
 
 impl Memory {
@@ -21,12 +23,25 @@ impl Memory {
             max,
             starved: Mutex::default(),
             is_starved: AtomicBool::new(false),
+            is_shortage_told: AtomicBool::new(false),
         }
     }
 
     /// Whether payloads take as much as they may.
     pub(super) fn is_short(&self) -> bool {
         buffer::held_bytes() >= self.max
+    }
+
+    /// The same, if nobody was told so since [`Memory::watch`].
+    pub(super) fn is_newly_short(&self) -> bool {
+        self.is_short() && !self.is_shortage_told.swap(true, Ordering::SeqCst)
+    }
+
+    /// Whether payloads take as much as they may, or connections wait although they don't:
+    /// for who sleeps otherwise until somebody says that they do.
+    pub(super) fn watch(&self) -> bool {
+        self.is_shortage_told.store(false, Ordering::SeqCst);
+        self.is_short() || self.is_starved()
     }
 
     /// Some for a payload.
@@ -42,11 +57,6 @@ impl Memory {
         !self.is_starved.swap(true, Ordering::SeqCst)
     }
 
-    /// Whether somebody waits.
-    pub(super) fn is_starved(&self) -> bool {
-        self.is_starved.load(Ordering::SeqCst)
-    }
-
     /// Goes on with connections that waited, if there is some.
     pub(super) fn feed(&self) {
         if self.is_starved() && !self.is_short() {
@@ -55,6 +65,10 @@ impl Memory {
             let waiting = waiting.values().filter_map(Weak::upgrade);
             waiting.for_each(|connection| connection.poke());
         }
+    }
+
+    fn is_starved(&self) -> bool {
+        self.is_starved.load(Ordering::SeqCst)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Weak<Connection>>> {

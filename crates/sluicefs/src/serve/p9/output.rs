@@ -5,7 +5,7 @@
 //! full, wait in a queue, and the next call takes as many of them as it can.
 //! Nobody waits for a peer.
 
-use super::buffer::Bytes;
+use super::buffer::{Bytes, Held, SMALL};
 use super::pipe::Piped;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
@@ -38,6 +38,8 @@ struct Reply {
     payload: Payload,
     /// Bytes that are gone, of message and buffer.
     sent: usize,
+    /// What it takes and was not counted while nobody waited for the peer.
+    _held: Held,
 }
 
 /// What follows a message: what is in a pipe, then what is in a buffer.
@@ -168,10 +170,13 @@ impl State {
 
 impl Reply {
     fn new(message: &[u8], payload: Payload) -> Self {
+        let small = payload.bytes.as_ref().filter(|it| it.counted() == 0);
+        let uncounted = message.len() + small.map_or(0, |_| SMALL);
         Reply {
             message: message.to_vec(),
             payload,
             sent: 0,
+            _held: Held::new(uncounted),
         }
     }
 
