@@ -111,31 +111,44 @@ impl Copy<'_> {
         }
     }
 
-    /// A directory and all that is in it.
-    fn tree(&mut self, source: &Path, to: &Path) -> Result<(), Failure> {
-        let mut left = vec![(source.to_owned(), to.to_owned())];
-        while let Some((source, to)) = left.pop() {
+    /// A directory and all that is in it. Its directories are those that were there
+    /// before anything was made: the server may make the copy within it.
+    fn tree(&mut self, top: &Path, to: &Path) -> Result<(), Failure> {
+        for (source, to) in dirs_of(top, to) {
             let cannot = |error: io::Error| Failure::from_io("read", &source, &error);
-            let about = fs::symlink_metadata(&source).map_err(cannot)?;
-            let kind = about.file_type();
-            if kind.is_dir() {
-                self.dir(&to, about.permissions().mode())?;
-                for entry in fs::read_dir(&source).map_err(cannot)? {
-                    let name = entry.map_err(cannot)?.file_name();
-                    left.push((source.join(&name), to.join(&name)));
-                }
-            } else if kind.is_file() {
-                self.file(&source, &to)?;
-            } else if kind.is_symlink() {
-                let target = fs::read_link(&source).map_err(cannot)?;
-                self.link(&target, &to)?;
-            } else {
-                self.skipped = true;
-                say(format_args!(
-                    "left out '{}': neither file, directory nor symlink",
-                    source.display()
-                ));
+            let about = match source == top {
+                true => fs::metadata(&source),
+                false => fs::symlink_metadata(&source),
+            };
+            let about = about.map_err(cannot)?;
+            if !about.is_dir() {
+                return Err(cannot(Errno::ENOTDIR.into()));
             }
+            let entries: io::Result<Vec<_>> = fs::read_dir(&source).and_then(Iterator::collect);
+            let entries = entries.map_err(cannot)?;
+            self.dir(&to, about.permissions().mode())?;
+            for entry in entries {
+                self.entry(&entry.path(), &to.join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What a directory holds, except for directories.
+    fn entry(&mut self, source: &Path, to: &Path) -> Result<(), Failure> {
+        let cannot = |error: io::Error| Failure::from_io("read", source, &error);
+        let kind = fs::symlink_metadata(source).map_err(cannot)?.file_type();
+        if kind.is_file() {
+            self.file(source, to)?;
+        } else if kind.is_symlink() {
+            let target = fs::read_link(source).map_err(cannot)?;
+            self.link(&target, to)?;
+        } else if !kind.is_dir() {
+            self.skipped = true;
+            say(format_args!(
+                "left out '{}': neither file, directory nor symlink",
+                source.display()
+            ));
         }
         Ok(())
     }
@@ -208,4 +221,18 @@ impl Copy<'_> {
     fn cannot(&self, verb: &str, to: &Path, error: &sluice_client::Error) -> Failure {
         failed(verb, &self.place.at(to).to_string(), error)
     }
+}
+
+/// A local directory and all below it, each before those within it, and where they
+/// go. What cannot be listed is there without what it holds.
+fn dirs_of(top: &Path, to: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let mut dirs = vec![(top.to_owned(), to.to_owned())];
+    let mut next = 0;
+    while let Some((source, to)) = dirs.get(next).cloned() {
+        let entries = fs::read_dir(&source).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        dirs.extend(below.map(|entry| (entry.path(), to.join(entry.file_name()))));
+        next += 1;
+    }
+    dirs
 }

@@ -126,6 +126,12 @@ fn trees_are_put_listed_and_removed() {
         Some("a/b")
     );
     assert!(copy.join(odd).exists());
+    // A symlink that is named is followed.
+    let named = local.path().join("named");
+    symlink(&tree, &named).unwrap();
+    out(run(&["put", "-r", text(&named), &server.place("")]));
+    let followed = fs::symlink_metadata(server.share().join("named")).unwrap();
+    assert!(followed.is_dir());
 
     let listed = |more: &[&str]| out(run(&[&["ls"], more, &[&server.place("tree")]].concat()));
     assert_eq!(listed(&[]), b"a\nlink\n\xff odd\n\n");
@@ -161,6 +167,33 @@ fn trees_are_put_listed_and_removed() {
     out(run(&["rm", "-f", &gone]));
     let (status, line) = status_and_line(&run(&["rm", &gone]));
     assert_eq!((status, line.contains("No such file")), (1, true), "{line}");
+    server.stop();
+}
+
+#[test]
+fn a_tree_is_put_into_itself_once() {
+    let server = Server::start(&[]);
+    let share = server.share();
+    fs::create_dir(share.join("dir")).unwrap();
+    fs::write(share.join("dir/file"), "content").unwrap();
+    // A limit ends what would go on for ever.
+    let put = |to: &str| {
+        let mut timeout = std::process::Command::new("timeout");
+        let command = sluice(&["put", "-r", text(&share), &server.place(to)]);
+        timeout.arg("10").arg(command.get_program());
+        timeout.args(command.get_args()).env_remove("RUST_LOG");
+        out(timeout.output().unwrap());
+    };
+    put("/copy");
+    let copied = |dir: &str| fs::read(share.join(dir).join("dir/file")).unwrap();
+    assert_eq!(copied("copy"), b"content");
+    assert!(!share.join("copy/copy").exists());
+    // Into what is there, then over what is there.
+    put("/copy");
+    let within = share.join("copy").join(share.file_name().unwrap());
+    assert_eq!(copied(text(&within)), b"content");
+    put("/copy");
+    assert_eq!(copied(text(&within.join("copy"))), b"content");
     server.stop();
 }
 
