@@ -1,12 +1,13 @@
 //! Open files.
 
 use crate::error::{Error, Result};
-use crate::ops::{OpenFid, Tree};
+use crate::ops::{LockWait, OpenFid, Tree};
 use crate::stream::{Reader, Writer};
 use sluice_vfs::{Attr, Errno, Lock, OpenFlags, SetAttr};
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 /// An open file or directory, for any number of threads. It is closed when it
 /// is dropped, but only [`File::close`] tells what came of that.
@@ -113,14 +114,37 @@ impl File {
         self.tree.fsync(self.open.fid, data_only)
     }
 
-    /// Takes a lock or gives it up. With `wait` it takes as long as it takes;
-    /// without, `EAGAIN` says that another owner holds one in its way. An owner
-    /// is a name, unique among all clients of the server, and the process id
-    /// that the lock carries.
+    /// Takes a lock, however long others hold one in its way, or gives it up. An owner
+    /// is a name, unique among all clients of the server, and the process id that the
+    /// lock carries.
+    ///
+    /// There is no limit to this but the connection's end; see [`File::lock_within`].
     ///
     /// # Errors
     /// What the server answers.
-    pub fn lock(&self, owner: &[u8], lock: &Lock, wait: bool) -> Result<()> {
+    pub fn lock(&self, owner: &[u8], lock: &Lock) -> Result<()> {
+        let wait = LockWait::ForEver;
+        self.tree.lock(self.open.fid, owner, lock, wait)
+    }
+
+    /// The same, if it is to be had within `limit`. Answers of the server have the time of
+    /// [`ConnectOptions`](crate::ConnectOptions) besides.
+    ///
+    /// # Errors
+    /// `EAGAIN` if another owner held one in its way all the time; what the server
+    /// answers.
+    pub fn lock_within(&self, owner: &[u8], lock: &Lock, limit: Duration) -> Result<()> {
+        let end = Instant::now().checked_add(limit);
+        let wait = end.map_or(LockWait::ForEver, LockWait::Until);
+        self.tree.lock(self.open.fid, owner, lock, wait)
+    }
+
+    /// The same, if it is to be had at once.
+    ///
+    /// # Errors
+    /// `EAGAIN` if another owner holds one in its way; what the server answers.
+    pub fn try_lock(&self, owner: &[u8], lock: &Lock) -> Result<()> {
+        let wait = LockWait::No;
         self.tree.lock(self.open.fid, owner, lock, wait)
     }
 

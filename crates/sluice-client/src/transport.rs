@@ -70,6 +70,7 @@ impl Socket {
                 // Small messages must not wait for the acknowledgement of
                 // others; sockets but TCP's have no such option.
                 let _ = sockopt::set_tcp_nodelay(&fd, true);
+                let _ = keep_alive(&fd);
                 // Waiting is by SO_RCVTIMEO.
                 rustix::io::ioctl_fionbio(&fd, false).map_err(Errno::from)?;
                 Ok(Socket(fd))
@@ -108,6 +109,18 @@ impl Socket {
         }?;
         Socket::new(fd).map_err(|error| cannot(address, error.errno()))
     }
+}
+
+/// Has the kernel ask a peer that says nothing whether it still is there: who waits for a
+/// lock sends nothing that would find out.
+fn keep_alive(fd: &OwnedFd) -> rustix::io::Result<()> {
+    const IDLE: Duration = Duration::from_secs(60);
+    const PAUSE: Duration = Duration::from_secs(10);
+    const COUNT: u32 = 6;
+    sockopt::set_tcp_keepidle(fd, IDLE)?;
+    sockopt::set_tcp_keepintvl(fd, PAUSE)?;
+    sockopt::set_tcp_keepcnt(fd, COUNT)?;
+    sockopt::set_socket_keepalive(fd, true)
 }
 
 fn cannot(address: &Address, errno: Errno) -> Error {
@@ -208,5 +221,23 @@ impl Transport for Socket {
     fn close(&self) {
         // One that is over already needs no more.
         let _ = rustix::net::shutdown(&self.0, rustix::net::Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_silent_peer_is_asked_whether_it_is_there() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let Socket(fd) = Socket::new(stream.into()).unwrap();
+        assert!(sockopt::socket_keepalive(&fd).unwrap());
+        assert!(sockopt::tcp_keepidle(&fd).unwrap() <= Duration::from_secs(60));
+        // One that has no such options.
+        Socket::new(UnixStream::pair().unwrap().0.into()).unwrap();
     }
 }

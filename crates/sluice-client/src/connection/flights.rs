@@ -114,12 +114,9 @@ impl<'c, 'b> Flights<'c, 'b> {
         self.wait_until(tag, || connection.deadline())
     }
 
-    /// The same for a request that may take as long as it takes.
-    pub(crate) fn wait_for_ever(&mut self, tag: u16) -> Result<Answer> {
-        self.wait_until(tag, || None)
-    }
-
-    fn wait_until(
+    /// The same for a request that waits for others, so that what it takes says nothing
+    /// of the server.
+    pub(crate) fn wait_until(
         &mut self,
         tag: u16,
         deadline: impl FnOnce() -> Option<Instant>,

@@ -41,7 +41,7 @@ pub(crate) struct Connection {
     pub(crate) window: usize,
     time_limit: Option<Duration>,
     /// How long one thing is waited for before the limit is looked at.
-    tick: Duration,
+    pub(crate) tick: Duration,
     meter: Arc<Meter>,
     state: Mutex<State>,
 }

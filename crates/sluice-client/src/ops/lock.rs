@@ -6,39 +6,64 @@ use crate::error::{Error, Result, Violation};
 use crate::translate::{held_lock, lock_kind, lock_length};
 use sluice_proto::p9::wire::{Getlock, LockArgs, LockFlags, Reply, Request, Str};
 use sluice_vfs::{Errno, Lock};
+use std::time::{Duration, Instant};
+
+/// How long a lock is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockWait {
+    /// Not at all.
+    No,
+    Until(Instant),
+    ForEver,
+}
 
 impl Tree {
-    /// Takes a lock or gives it up; `EAGAIN` if it is held by another owner and
-    /// is not to be waited for. An owner is a name and the lock's process id.
-    pub(crate) fn lock(&self, fid: u32, owner: &[u8], lock: &Lock, wait: bool) -> Result<()> {
+    /// Takes a lock or gives it up; `EAGAIN` if another owner holds one in its way for
+    /// as long as it is waited for. An owner is a name and the lock's process id.
+    pub(crate) fn lock(&self, fid: u32, owner: &[u8], lock: &Lock, wait: LockWait) -> Result<()> {
         loop {
-            match self.try_lock(fid, owner, lock, wait, |_| ())? {
-                true => return Ok(()),
-                // A server that cannot park the request.
-                false if wait => std::thread::sleep(RETRY),
-                false => return Err(Error::Refused(Errno::EAGAIN)),
+            if self.ask_for_lock(fid, owner, lock, wait, |_| ())? {
+                return Ok(());
             }
+            let left = match wait {
+                LockWait::No => Duration::ZERO,
+                LockWait::Until(end) => end.saturating_duration_since(Instant::now()),
+                LockWait::ForEver => RETRY,
+            };
+            if left.is_zero() {
+                return Err(Error::Refused(Errno::EAGAIN));
+            }
+            std::thread::sleep(left.min(RETRY));
         }
     }
 
-    /// Asks for a lock; false if another owner holds one in its way. With `wait`
-    /// a server that can answers when it is free. `sent` gets the request's tag.
-    pub(crate) fn try_lock(
+    /// Asks for a lock; false if another owner holds one in its way. A server that can
+    /// answers when it is free, if it is waited for. `sent` gets the request's tag.
+    pub(crate) fn ask_for_lock(
         &self,
         fid: u32,
         owner: &[u8],
         lock: &Lock,
-        wait: bool,
+        wait: LockWait,
         sent: impl FnOnce(u16),
     ) -> Result<bool> {
+        let end = match wait {
+            LockWait::No => None,
+            // Its end is noticed at the next tick; what is left is waited for here.
+            LockWait::Until(end) => end
+                .checked_sub(self.connection.tick)
+                .filter(|end| *end > Instant::now())
+                .map(Some),
+            LockWait::ForEver => Some(None),
+        };
         self.require_linux("locks")?;
         let request = Request::Lock {
             fid,
             args: LockArgs {
                 kind: lock_kind(lock.kind),
-                flags: match wait {
-                    true => LockFlags::BLOCK,
-                    false => LockFlags::empty(),
+                flags: match end {
+                    Some(_) => LockFlags::BLOCK,
+                    None => LockFlags::empty(),
                 },
                 start: lock.range.start,
                 length: lock_length(lock.range),
@@ -49,9 +74,13 @@ impl Tree {
         let mut flights = Flights::new(&self.connection);
         let tag = flights.send(&request, Vec::new(), &[])?;
         sent(tag);
-        let answer = match wait {
-            true => flights.wait_for_ever(tag)?,
-            false => flights.wait(tag)?,
+        let answer = match end {
+            None => flights.wait(tag)?,
+            Some(end) => match flights.wait_until(tag, || end) {
+                // It was taken back.
+                Err(Error::TimedOut(_)) => return Ok(false),
+                outcome => outcome?,
+            },
         };
         match answer.get()? {
             Reply::Lock { status } => match status {
@@ -84,4 +113,4 @@ impl Tree {
 }
 
 /// How often a server that cannot wait itself is asked again.
-pub(crate) const RETRY: std::time::Duration = std::time::Duration::from_millis(200);
+pub(crate) const RETRY: Duration = Duration::from_millis(200);

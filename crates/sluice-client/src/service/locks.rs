@@ -6,7 +6,7 @@ use super::link::is_lost;
 use super::session::Inner;
 use super::turn::{Turn, errno};
 use crate::error::Result;
-use crate::ops::{LOCK_RETRY, Tree};
+use crate::ops::{LOCK_RETRY, LockWait, Tree};
 use sluice_vfs::{
     Caller, Cancel, Ctx, Errno, Event, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner,
     LockRange, LockRanges, LockStyle, NodeId, SessionLimits, WaitId,
@@ -197,7 +197,7 @@ impl Inner {
     ) -> sluice_vfs::Result<bool> {
         loop {
             let answer = self.run(ctx, |turn| {
-                let is_had = turn.lock(handle, key, lock, false, |_| ())?;
+                let is_had = turn.lock(handle, key, lock, LockWait::No, |_| ())?;
                 Ok(is_had.then(|| Arc::clone(turn.tree)))
             });
             match answer? {
@@ -277,7 +277,7 @@ impl Inner {
         loop {
             let granted = self.run(ctx, |turn| {
                 let sent = |tag| self.locks.sent(wait, turn.tree, tag);
-                let is_had = turn.lock(handle, key, lock, true, sent)?;
+                let is_had = turn.lock(handle, key, lock, LockWait::ForEver, sent)?;
                 Ok(is_had.then(|| Arc::clone(turn.tree)))
             });
             if let Some(waiting) = self.locks.waits().get_mut(&wait) {
@@ -361,7 +361,8 @@ impl Inner {
                 range: LockRange::ALL,
                 pid: owned.pid,
             };
-            if turn.lock(&owned.handle, key, &lock, false, |_| ()).is_err() {
+            let wait = LockWait::No;
+            if turn.lock(&owned.handle, key, &lock, wait, |_| ()).is_err() {
                 // The server gives them up when it learns of the end.
                 return;
             }
@@ -430,7 +431,7 @@ impl Inner {
         deadline: Instant,
     ) -> Result<bool> {
         loop {
-            let is_had = turn.lock(handle, key, lock, false, |_| ())?;
+            let is_had = turn.lock(handle, key, lock, LockWait::No, |_| ())?;
             if is_had || Instant::now() >= deadline || self.link.sleep(RETAKE_PAUSE) {
                 return Ok(is_had);
             }
@@ -445,12 +446,13 @@ impl Turn<'_> {
         handle: &Handle,
         key: Key,
         lock: &Lock,
-        wait: bool,
+        wait: LockWait,
         sent: impl FnOnce(u16),
     ) -> Result<bool> {
         let file = handle.file(self)?;
         let owner = self.inner.locks.name(key);
-        self.tree.try_lock(file.number(), &owner, lock, wait, sent)
+        self.tree
+            .ask_for_lock(file.number(), &owner, lock, wait, sent)
     }
 }
 

@@ -1,7 +1,10 @@
 //! Servers that lie, stop, or never listen.
 
 use crate::server::{Script, options, over};
-use sluice_client::{Client, ConnectOptions, Dialect, Errno, Error, Lost, OpenFlags, Violation};
+use sluice_client::{
+    Client, ConnectOptions, Dialect, Errno, Error, Lock, LockKind, LockRange, LockStyle, Lost,
+    OpenFlags, Violation,
+};
 use sluice_proto::p9::wire::*;
 use std::io::{BufRead, Write};
 use std::os::unix::net::UnixStream;
@@ -356,6 +359,37 @@ fn everybody_who_waits_learns_that_the_server_is_gone() {
             assert_eq!(thread.join().unwrap(), Err(Error::Lost(Lost::Closed)));
         }
     });
+}
+
+/// A server that cannot park locks is asked again, and one that can is waited for, until
+/// the limit or until it is gone.
+#[test]
+fn who_waits_for_a_lock_learns_that_the_server_is_gone() {
+    const BLOCKED: Reply<'_> = Reply::Lock { status: 1 };
+    let (go, gone) = std::sync::mpsc::channel();
+    let client = Script::client(&options(), move |server| {
+        server.let_open();
+        // Until the limit is over.
+        let mut lock = server.next();
+        while gone.try_recv().is_err() {
+            server.answer(lock.tag, &BLOCKED);
+            lock = server.next();
+        }
+        server.answer(lock.tag, &BLOCKED);
+        assert_eq!(server.next().kind, 52);
+    });
+    let lock = Lock {
+        style: LockStyle::Posix,
+        kind: LockKind::Write,
+        range: LockRange::ALL,
+        pid: 1,
+    };
+    let file = client.open("f", OpenFlags::WRITE).unwrap();
+    let limited = file.lock_within(b"me", &lock, Duration::from_millis(300));
+    assert_eq!(limited.unwrap_err().errno(), Errno::EAGAIN);
+    go.send(()).unwrap();
+    let endless = file.lock(b"me", &lock);
+    assert_eq!(endless, Err(Error::Lost(Lost::Closed)));
 }
 
 #[test]

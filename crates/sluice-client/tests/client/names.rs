@@ -1,6 +1,6 @@
 //! Names and attributes.
 
-use crate::server::{client, only, options};
+use crate::server::{PATIENCE, client, only, options};
 use sluice_client::{
     Client, Device, Dialect, Errno, Error, FileType, Lock, LockKind, LockRange, LockStyle,
     OpenFlags, SetAttr, SetTime, Timestamp, XattrFlags,
@@ -8,6 +8,7 @@ use sluice_client::{
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::time::{Duration, Instant};
 
 fn make(client: &Client, path: &str, content: &[u8]) {
     let file = client.create(path, OpenFlags::WRITE, 0o644).unwrap();
@@ -246,9 +247,19 @@ fn locks_are_held_against_other_owners() {
         range: LockRange { start: 2, end: 5 },
         pid: 1,
     };
-    file.lock(b"one", &lock(LockKind::Write), false).unwrap();
-    let held = file.lock(b"two", &lock(LockKind::Read), false);
-    assert_eq!(held.unwrap_err().errno(), Errno::EAGAIN);
+    file.try_lock(b"one", &lock(LockKind::Write)).unwrap();
+    let at_once = file.try_lock(b"two", &lock(LockKind::Read));
+    // Also what is shorter than it takes to notice, and longer.
+    let held = [50, 1500].map(|ms| {
+        let limit = Duration::from_millis(ms);
+        let begin = Instant::now();
+        let outcome = file.lock_within(b"two", &lock(LockKind::Read), limit);
+        assert!(begin.elapsed() >= limit);
+        outcome
+    });
+    for outcome in [at_once].into_iter().chain(held) {
+        assert_eq!(outcome.unwrap_err().errno(), Errno::EAGAIN);
+    }
     let in_the_way = file
         .lock_in_the_way(b"two", &lock(LockKind::Read))
         .unwrap()
@@ -258,11 +269,15 @@ fn locks_are_held_against_other_owners() {
         (LockKind::Write, 5)
     );
     std::thread::scope(|scope| {
-        let waits = scope.spawn(|| file.lock(b"two", &lock(LockKind::Write), true));
+        let waits = scope.spawn(|| file.lock(b"two", &lock(LockKind::Write)));
         // Whether or not it waits already, it gets it after this.
-        file.lock(b"one", &lock(LockKind::Unlock), false).unwrap();
+        file.lock(b"one", &lock(LockKind::Unlock)).unwrap();
         assert_eq!(waits.join().unwrap(), Ok(()));
+        let limited = scope.spawn(|| file.lock_within(b"one", &lock(LockKind::Write), PATIENCE));
+        file.lock(b"two", &lock(LockKind::Unlock)).unwrap();
+        assert_eq!(limited.join().unwrap(), Ok(()));
     });
+    file.lock(b"one", &lock(LockKind::Unlock)).unwrap();
     assert_eq!(
         file.lock_in_the_way(b"two", &lock(LockKind::Read)),
         Ok(None)
