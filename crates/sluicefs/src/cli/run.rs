@@ -25,14 +25,15 @@ use std::process::ExitCode;
 #[command(after_help = AFTER_HELP)]
 pub struct RunArgs {
     /// Mount a host directory in the guest, at the same path unless another
-    /// is given; may be repeated
-    #[arg(long = "share", value_name = "DIR[:MOUNTPOINT][:ro]", value_parser = OsStringValueParser::new().try_map(|text| parse_share(&text)))]
+    /// is given; may be repeated. Names with a colon in them need :ro or :rw
+    /// behind them
+    #[arg(long = "share", value_name = "DIR[:MOUNTPOINT][:ro|:rw]", value_parser = OsStringValueParser::new().try_map(|text| parse_share(&text)))]
     shares: Vec<ShareArg>,
 
     /// Take a host directory as the guest's root; changes stay in the guest's
     /// memory unless :rw lets them through, mount points of shares too
     /// [default: a root with busybox alone]
-    #[arg(long, value_name = "DIR[:rw]", value_parser = OsStringValueParser::new().try_map(|text| parse_root(&text)))]
+    #[arg(long, value_name = "DIR[:ro|:rw]", value_parser = OsStringValueParser::new().try_map(|text| parse_root(&text)))]
     root: Option<RootArg>,
 
     /// Start the command in this directory of the guest [default: where the
@@ -216,13 +217,16 @@ struct RootArg {
     writable: bool,
 }
 
-/// The mount point begins at the last `:/`, so that other colons need no care.
+/// The mount point begins at the last `:/`.
 fn parse_share(text: &OsStr) -> Result<ShareArg, String> {
-    let bytes = text.as_bytes();
-    let (bytes, read_only) = match bytes.strip_suffix(b":ro") {
-        Some(rest) => (rest, true),
-        None => (bytes.strip_suffix(b":rw").unwrap_or(bytes), false),
-    };
+    let (bytes, writable) = split_access(text);
+    match behind_colon(bytes) {
+        Some(word) if writable.is_none() && !word.starts_with(b"/") => {
+            let nor = ", nor a path in the guest, which begins with a slash";
+            return Err(no_access(word, nor));
+        }
+        _ => {}
+    }
     let colon = bytes.windows(2).rposition(|pair| pair == b":/");
     let (dir, at) = match colon {
         Some(colon) => (path(&bytes[..colon]), path(&bytes[colon + 1..])),
@@ -238,23 +242,48 @@ fn parse_share(text: &OsStr) -> Result<ShareArg, String> {
     Ok(ShareArg {
         dir,
         at: checked_guest_path(&at)?,
-        read_only,
+        read_only: writable == Some(false),
     })
 }
 
 fn parse_root(text: &OsStr) -> Result<RootArg, String> {
-    let bytes = text.as_bytes();
-    let (dir, writable) = match bytes.strip_suffix(b":rw") {
-        Some(rest) => (rest, true),
-        None => (bytes.strip_suffix(b":ro").unwrap_or(bytes), false),
-    };
+    let (dir, writable) = split_access(text);
+    match behind_colon(dir) {
+        Some(word) if writable.is_none() => return Err(no_access(word, "")),
+        _ => {}
+    }
     if dir.is_empty() {
         return Err("give a directory".into());
     }
     Ok(RootArg {
         dir: path(dir),
-        writable,
+        writable: writable == Some(true),
     })
+}
+
+/// What stands before `:ro` or `:rw`, and whether it may be written to, if one of
+/// them says so.
+fn split_access(text: &OsStr) -> (&[u8], Option<bool>) {
+    let bytes = text.as_bytes();
+    let without = |suffix: &[u8]| bytes.strip_suffix(suffix);
+    match (without(b":ro"), without(b":rw")) {
+        (Some(rest), _) => (rest, Some(false)),
+        (_, Some(rest)) => (rest, Some(true)),
+        _ => (bytes, None),
+    }
+}
+
+fn behind_colon(bytes: &[u8]) -> Option<&[u8]> {
+    let colon = bytes.iter().rposition(|byte| *byte == b':')?;
+    bytes.get(colon + 1..)
+}
+
+/// Taken for a part of the name, a mistyped `ro` would let the guest write.
+fn no_access(word: &[u8], nor: &str) -> String {
+    let word = String::from_utf8_lossy(word);
+    format!(
+        "'{word}' is neither ro nor rw{nor}; a name with a colon in it needs :ro or :rw behind it"
+    )
 }
 
 /// A place in the guest.
@@ -330,7 +359,9 @@ mod tests {
         assert_eq!(share("/a:/b"), is("/a", "/b", false));
         assert_eq!(share("a:/b/./c/:ro"), is("a", "/b/c", true));
         assert_eq!(share("/a:/b:rw"), is("/a", "/b", false));
-        assert_eq!(share("/a:b:/c:d"), is("/a:b", "/c:d", false));
+        assert_eq!(share("/a:b:/c"), is("/a:b", "/c", false));
+        assert_eq!(share("/a:b:/c:d:rw"), is("/a:b", "/c:d", false));
+        assert_eq!(share("/a:b:ro"), is("/a:b", "/a:b", true));
         assert_eq!(share("/none:ro"), is("/none", "/none", true));
         assert_eq!(
             share("/proc/self/../1"),
@@ -343,6 +374,9 @@ mod tests {
         for text in ["", ":ro", ":/b", "/a:/", "/a:/../b", "/a:/b\n", "/a:/b\x7f"] {
             assert!(share(text).is_err(), "{text:?}");
         }
+        for text in ["/a:/b:r0", "/a:/b:RO", "/a:/b:", "/a:b", "/a:", "/a:b/c"] {
+            assert!(share(text).is_err_and(|why| why.contains(":rw")), "{text}");
+        }
         let here = std::env::current_dir().unwrap().canonicalize().unwrap();
         assert_eq!(share(".").unwrap().1, here);
     }
@@ -351,11 +385,14 @@ mod tests {
     fn roots_are_kept_as_they_are_unless_told() {
         let root = |text: &str| parse_root(OsStr::new(text)).map(|root| (root.dir, root.writable));
         assert_eq!(root("/"), Ok(("/".into(), false)));
-        assert_eq!(root("/a:b"), Ok(("/a:b".into(), false)));
+        assert_eq!(root("/a:b:ro"), Ok(("/a:b".into(), false)));
         assert_eq!(root("/a:ro"), Ok(("/a".into(), false)));
         assert_eq!(root("/a:rw"), Ok(("/a".into(), true)));
         assert!(root("").is_err());
         assert!(root(":rw").is_err());
+        for text in ["/:wr", "/a:/b", "/a:"] {
+            assert!(root(text).is_err_and(|why| why.contains(":ro")), "{text}");
+        }
     }
 
     #[test]

@@ -161,6 +161,8 @@ fn what_makes_no_sense_is_2_and_one_line() {
         (&["--share", "/tmp:/"][..], "--root"),
         (&["--share", "/tmp:/a/../b"], "'..'"),
         (&["--share", ""], "directory"),
+        (&["--share", "/tmp:/a:r0"], "'r0' is neither ro nor rw"),
+        (&["--root", "/:wr"], "'wr' is neither ro nor rw"),
         (
             &["--share", "/tmp:/a", "--share", "/var:/a/."],
             "two shares at '/a'",
