@@ -56,6 +56,17 @@ impl Address {
         }
     }
 
+    /// The same wherever this process goes to (chdir(2)).
+    ///
+    /// # Errors
+    /// A relative path, and nobody knows where this process is.
+    pub fn absolute(self) -> io::Result<Self> {
+        match self {
+            Address::Unix(path) => Ok(Address::Unix(std::path::absolute(path)?)),
+            other => Ok(other),
+        }
+    }
+
     /// The numbers behind a `tcp` address, at least one; none for others.
     ///
     /// # Errors

@@ -3,7 +3,8 @@
 use crate::address::Address;
 use crate::error::{Error, Result, words};
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
 use rustix::net::sockopt::{self, Timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, SocketAddrUnix,
@@ -12,6 +13,7 @@ use rustix::net::{
 use sluice_sys::{VsockAddr, duplicate_inherited};
 use sluice_vfs::Errno;
 use std::io::{self, IoSlice, IoSliceMut};
+use std::path::Path;
 use std::time::Duration;
 
 /// A stream of bytes each way, with buffers of the caller's at both ends. Used
@@ -134,8 +136,23 @@ fn cannot(address: &Address, errno: Errno) -> Error {
     ))
 }
 
-fn connect_unix(path: &std::path::Path) -> rustix::io::Result<OwnedFd> {
-    connect_socket(AddressFamily::UNIX, &SocketAddrUnix::new(path)?)
+fn connect_unix(path: &Path) -> rustix::io::Result<OwnedFd> {
+    match SocketAddrUnix::new(path) {
+        Err(rustix::io::Errno::NAMETOOLONG) => connect_unix_in_its_folder(path),
+        address => connect_socket(AddressFamily::UNIX, &address?),
+    }
+}
+
+/// For paths that are longer than an address has room for (unix(7)): a server that was
+/// started in that folder had no need of them.
+fn connect_unix_in_its_folder(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(rustix::io::Errno::NAMETOOLONG);
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(folder, flags, Mode::empty())?;
+    let path = Path::new("/proc/self/fd").join(folder.as_raw_fd().to_string());
+    connect_socket(AddressFamily::UNIX, &SocketAddrUnix::new(path.join(name))?)
 }
 
 fn connect_socket(

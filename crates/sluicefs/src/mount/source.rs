@@ -1,7 +1,7 @@
 //! What a mount shows: a directory of this machine, or an export of a 9P server.
 
 use super::options::{MountOptions, Trans};
-use crate::failure::Failure;
+use crate::failure::{Failure, system_words};
 use crate::layers::second_look::SecondLooks;
 use crate::layers::xattr_map::XattrMapped;
 use crate::remote::{Location, try_to_attach};
@@ -174,10 +174,18 @@ fn open_server(place: &Location, options: &MountOptions) -> Result<Opened, Failu
         };
         try_to_attach(place, &uncounted)?;
     }
+    // It is connected to again from elsewhere: the background process goes to the root.
+    let address = export.address.clone().absolute().map_err(|error| {
+        let words = system_words(&error);
+        Failure::new(format!(
+            "cannot tell what {} leads to: {words}",
+            export.address
+        ))
+        .advise("write the whole path")
+    })?;
     service.connect.dir = place.path.clone();
     let meter = Some(Arc::clone(&service.connect.meter));
-    let service: Arc<dyn FileService> =
-        Arc::new(RemoteService::new(export.address.clone(), service));
+    let service: Arc<dyn FileService> = Arc::new(RemoteService::new(address, service));
     let service = match &options.policy.xattr_map {
         Some(map) => Arc::new(XattrMapped::new(service, map.clone())),
         None => service,
