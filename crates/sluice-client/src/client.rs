@@ -2,7 +2,7 @@
 
 use crate::address::Address;
 use crate::connection::Connection;
-use crate::dir::ReadDir;
+use crate::dir::{Dir, ReadDir};
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::meter::Counts;
@@ -14,6 +14,7 @@ use sluice_proto::p9::wire::Dialect;
 use sluice_vfs::{
     Attr, Device, Errno, FileType, Name, OpenFlags, SetAttr, StatFs, XattrFlags, XattrName,
 };
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -151,6 +152,17 @@ impl Client {
     pub fn read_dir(&self, path: impl AsRef<Path>) -> Result<ReadDir> {
         let flags = OpenFlags::READ | OpenFlags::DIRECTORY;
         Ok(ReadDir::new(self.open(path, flags)?))
+    }
+
+    /// The directory that a path ends in, and the name there.
+    ///
+    /// # Errors
+    /// What the server answers; `EBUSY` for the root, which has no name, and
+    /// `EINVAL` if `..` comes last.
+    pub fn parent(&self, path: impl AsRef<Path>) -> Result<(Dir, OsString)> {
+        let (dir, name) = dir_and_name(path.as_ref())?;
+        let fid = self.fid(dir, true)?.keep();
+        Ok((Dir::new(Arc::clone(&self.tree), fid), os(&name).to_owned()))
     }
 
     /// Where a symlink leads.

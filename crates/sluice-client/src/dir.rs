@@ -1,11 +1,82 @@
-//! Listings.
+//! Directories and listings.
 
 use crate::error::Result;
 use crate::file::File;
-use crate::ops::Entry;
+use crate::ops::{Entry, Tree};
 use crate::path::os;
-use sluice_vfs::{Attr, FileType};
+use sluice_proto::p9::wire::QidType;
+use sluice_vfs::{Attr, Errno, FileType, Name, OpenFlags};
 use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// A directory, whatever becomes of its name. What is done in it takes as many
+/// messages however deep it lies, and follows no symlinks.
+pub struct Dir {
+    tree: Arc<Tree>,
+    fid: u32,
+}
+
+impl Dir {
+    /// Takes over a fid that is not open.
+    pub(crate) fn new(tree: Arc<Tree>, fid: u32) -> Self {
+        Dir { tree, fid }
+    }
+
+    /// A directory in it.
+    ///
+    /// # Errors
+    /// What the server answers; `ENOTDIR` for a symlink, too.
+    pub fn dir(&self, name: impl AsRef<OsStr>) -> Result<Dir> {
+        let name = Name::new(name.as_ref().as_bytes())?;
+        let walked = self.tree.walk(self.fid, &[name.as_bytes()]);
+        let (fid, last) = walked.map_err(|stopped| stopped.error)?;
+        match last.is_some_and(|qid| qid.kind.contains(QidType::DIR)) {
+            true => Ok(Dir::new(Arc::clone(&self.tree), fid.keep())),
+            false => Err(Errno::ENOTDIR.into()),
+        }
+    }
+
+    /// Lists it, but for `.` and `..`.
+    ///
+    /// # Errors
+    /// What the server answers.
+    pub fn entries(&self) -> Result<ReadDir> {
+        let none: [&[u8]; 0] = [];
+        let flags = OpenFlags::READ | OpenFlags::DIRECTORY;
+        let opened = self.tree.open_at(self.fid, &none, flags);
+        let opened = opened.map_err(|stopped| stopped.error)?;
+        let file = File::new(Arc::clone(&self.tree), opened, flags);
+        Ok(ReadDir::new(file))
+    }
+
+    /// Removes a name that is not a directory's.
+    ///
+    /// # Errors
+    /// What the server answers.
+    pub fn remove_file(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        self.unlink(name.as_ref(), false)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// What the server answers.
+    pub fn remove_dir(&self, name: impl AsRef<OsStr>) -> Result<()> {
+        self.unlink(name.as_ref(), true)
+    }
+
+    fn unlink(&self, name: &OsStr, is_dir: bool) -> Result<()> {
+        let name = Name::new(name.as_bytes())?;
+        self.tree.unlink(self.fid, name, is_dir)
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        self.tree.clunk(self.fid);
+    }
+}
 
 /// The entries of a directory, but `.` and `..`, in the server's order.
 pub struct ReadDir {

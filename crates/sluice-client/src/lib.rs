@@ -61,7 +61,7 @@ mod version;
 
 pub use address::{Address, ExportAddress};
 pub use client::Client;
-pub use dir::{DirEntry, ReadDir};
+pub use dir::{Dir, DirEntry, ReadDir};
 pub use error::{Error, Lost, Result, Violation};
 pub use file::File;
 pub use meter::{Counts, Histogram, Meter, Reading};

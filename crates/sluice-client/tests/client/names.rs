@@ -283,3 +283,31 @@ fn locks_are_held_against_other_owners() {
         Ok(None)
     );
 }
+
+#[test]
+fn a_directory_at_hand_stays_the_same_whatever_its_name_leads_to() {
+    for dialect in [Dialect::Sluice, Dialect::Linux] {
+        let client = client(&only(dialect));
+        client.create_dir("a", 0o755).unwrap();
+        client.create_dir("a/sub", 0o755).unwrap();
+        make(&client, "a/sub/file", b"");
+        let (parent, name) = client.parent("/a/sub/").unwrap();
+        assert_eq!(name, "sub");
+        let sub = parent.dir(&name).unwrap();
+        client.rename("a", "b").unwrap();
+        client.create_dir("a", 0o755).unwrap();
+        client.symlink("/a", "b/link").unwrap();
+        let names: Vec<_> = sub.entries().unwrap().map(Result::unwrap).collect();
+        assert_eq!(names.len(), 1);
+        assert_eq!(names[0].file_name(), "file");
+        let errno = |outcome: sluice_client::Result<()>| outcome.unwrap_err().errno();
+        assert_eq!(errno(parent.dir("link").map(drop)), Errno::ENOTDIR);
+        assert_eq!(errno(parent.dir("..").map(drop)), Errno::EINVAL);
+        assert_eq!(errno(sub.remove_dir("file")), Errno::ENOTDIR);
+        assert_eq!(errno(parent.remove_file("sub")), Errno::EISDIR);
+        sub.remove_file("file").unwrap();
+        parent.remove_dir("sub").unwrap();
+        assert_eq!(listed(&client, "b"), [b"link".to_vec()].into());
+        assert_eq!(errno(client.parent("/").map(drop)), Errno::EBUSY);
+    }
+}

@@ -2,9 +2,9 @@
 
 use super::{Location, Outcome, Remotes, failed, umask};
 use crate::failure::Failure;
-use sluice_client::{Client, Errno};
+use sluice_client::{Client, Dir, Errno};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What to remove.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,12 +31,14 @@ fn remove_one(client: &Client, place: &Location, how: Removal) -> Result<(), Fai
     match client.remove_file(&place.path) {
         Ok(()) => Ok(()),
         Err(error) if how.force && error.errno() == Errno::ENOENT => Ok(()),
-        // Some servers say EPERM, as POSIX lets them.
-        Err(error) if how.recursive && matches!(error.errno(), Errno::EISDIR | Errno::EPERM) => {
-            remove_tree(client, place)
-        }
+        Err(error) if how.recursive && may_be_dir(&error) => remove_tree(client, place),
         Err(error) => Err(failed("remove", &place.to_string(), &error)),
     }
+}
+
+/// Some servers say EPERM of directories, as POSIX lets them.
+fn may_be_dir(error: &sluice_client::Error) -> bool {
+    matches!(error.errno(), Errno::EISDIR | Errno::EPERM)
 }
 
 /// Names that are taken from a listing at a time: what is kept of a directory,
@@ -45,81 +47,94 @@ const PIECE: usize = 4096;
 
 /// A directory that is being emptied.
 struct Emptied {
-    path: PathBuf,
+    dir: Dir,
+    name: OsString,
+    /// Directories in it that have to go first.
+    below: Vec<OsString>,
     /// What went first when it was listed last.
     went: Option<OsString>,
 }
 
 impl Emptied {
-    fn new(path: PathBuf) -> Self {
-        Emptied { path, went: None }
+    fn in_dir(dir: &Dir, name: OsString) -> sluice_client::Result<Self> {
+        Ok(Emptied {
+            dir: dir.dir(&name)?,
+            name,
+            below: Vec::new(),
+            went: None,
+        })
     }
 }
 
-/// A directory and all that is in it; symlinks are not followed. A listing says
-/// nothing certain once names are removed behind its back: after each piece it
-/// begins anew.
+/// A directory and all that is in it; symlinks are not followed.
 fn remove_tree(client: &Client, place: &Location) -> Result<(), Failure> {
-    let mut way = vec![Emptied::new(place.path.clone())];
-    while let Some(dir) = way.last_mut() {
-        let below = remove_piece(client, place, dir)?;
-        match below {
-            Some(dirs) => way.extend(dirs.into_iter().map(Emptied::new)),
-            None => {
-                let removed = client.remove_dir(&dir.path);
-                removed.map_err(|error| cannot_remove(place, &dir.path, &error))?;
-                way.pop();
-            }
+    let mut way = Vec::new();
+    empty(client, &place.path, &mut way).map_err(|(name, error)| {
+        let names = way.iter().skip(1).map(|dir| dir.name.as_os_str());
+        let mut path = place.path.clone();
+        path.extend(names.chain(name.as_deref()));
+        failed("remove", &place.at(&path).to_string(), &error)
+    })
+}
+
+/// What could not be removed: the last directory of the way, or a name in it.
+type Stuck = (Option<OsString>, sluice_client::Error);
+
+/// Each directory stays at hand until it is gone: the way from the root to it,
+/// however long, is gone once. A listing says nothing certain once names are removed
+/// behind its back: after each piece it begins anew.
+fn empty(client: &Client, path: &Path, way: &mut Vec<Emptied>) -> Result<(), Stuck> {
+    let (parent, name) = client.parent(path).map_err(|error| (None, error))?;
+    let top = Emptied::in_dir(&parent, name).map_err(|error| (None, error))?;
+    way.push(top);
+    while let Some(last) = way.last_mut() {
+        if let Some(name) = last.below.pop() {
+            let next = Emptied::in_dir(&last.dir, name.clone());
+            way.push(next.map_err(|error| (Some(name), error))?);
+        } else if !last.remove_piece()? {
+            let above = way.iter().rev().nth(1).map_or(&parent, |above| &above.dir);
+            let removed = way
+                .last()
+                .map_or(Ok(()), |last| above.remove_dir(&last.name));
+            removed.map_err(|error| (None, error))?;
+            way.pop();
         }
     }
     Ok(())
 }
 
-/// Removes some of what a directory holds; the directories among it that have to
-/// go first. `None` if nothing is in it any more.
-fn remove_piece(
-    client: &Client,
-    place: &Location,
-    dir: &mut Emptied,
-) -> Result<Option<Vec<PathBuf>>, Failure> {
-    let path = dir.path.clone();
-    let mut entries = client
-        .read_dir(&path)
-        .map_err(|error| cannot_remove(place, &path, &error))?;
-    loop {
-        let piece: Result<Vec<_>, _> = entries.by_ref().take(PIECE).collect();
-        let piece = piece.map_err(|error| cannot_remove(place, &path, &error))?;
-        if piece.is_empty() {
-            return Ok(None);
-        }
-        let (mut dirs, mut went) = (Vec::new(), None);
-        for entry in &piece {
-            let name = entry.file_name();
-            let path = path.join(name);
-            // A server that does not do what it says would be asked for ever.
-            if dir.went.as_deref() == Some(name) {
-                let error = Errno::ENOTEMPTY.into();
-                return Err(cannot_remove(place, &path, &error));
+impl Emptied {
+    /// Removes some of what the directory holds, and notes the directories among it.
+    /// Whether anything was in it still.
+    fn remove_piece(&mut self) -> Result<bool, Stuck> {
+        let mut entries = self.dir.entries().map_err(|error| (None, error))?;
+        loop {
+            let piece: Result<Vec<_>, _> = entries.by_ref().take(PIECE).collect();
+            let piece = piece.map_err(|error| (None, error))?;
+            if piece.is_empty() {
+                return Ok(false);
             }
-            match client.remove_file(&path) {
-                Ok(()) => {}
-                Err(error) if error.errno() == Errno::ENOENT => continue,
-                Err(error) if matches!(error.errno(), Errno::EISDIR | Errno::EPERM) => {
-                    dirs.push(path);
+            let mut went = None;
+            for entry in &piece {
+                let name = entry.file_name().to_owned();
+                // A server that does not do what it says would be asked for ever.
+                if self.went.as_ref() == Some(&name) {
+                    return Err((Some(name), Errno::ENOTEMPTY.into()));
                 }
-                Err(error) => return Err(cannot_remove(place, &path, &error)),
+                match self.dir.remove_file(&name) {
+                    Ok(()) => {}
+                    Err(error) if error.errno() == Errno::ENOENT => continue,
+                    Err(error) if may_be_dir(&error) => self.below.push(name.clone()),
+                    Err(error) => return Err((Some(name), error)),
+                }
+                went.get_or_insert(name);
             }
-            went.get_or_insert_with(|| name.to_owned());
-        }
-        if went.is_some() {
-            dir.went = went;
-            return Ok(Some(dirs));
+            if went.is_some() {
+                self.went = went;
+                return Ok(true);
+            }
         }
     }
-}
-
-fn cannot_remove(place: &Location, path: &Path, error: &sluice_client::Error) -> Failure {
-    failed("remove", &place.at(path).to_string(), error)
 }
 
 /// Makes directories; with `parents` also those above, and one that is there is
@@ -162,5 +177,70 @@ fn make_way(client: &Client, path: &Path, above: u32, mode: u32) -> sluice_clien
             }
         }
         other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sluice_client::{ConnectOptions, Dialect, Socket};
+    use sluice_lab::model::{ModelOptions, ModelService};
+    use sluice_lab::p9_stream::{Run, serve_stream};
+    use sluice_proto::p9::serve::ServerConfig;
+    use sluice_vfs::{AccessChecks, Peer};
+    use std::ffi::OsStr;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    fn client(dialect: Dialect) -> Client {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let peer = Peer {
+            label: "test".to_owned(),
+            checks: AccessChecks::Peer,
+        };
+        let service = Arc::new(ModelService::new(ModelOptions::default()));
+        serve_stream(service, theirs, Run::Inline, |link| {
+            ServerConfig::new(peer, link)
+        });
+        let socket = Socket::new(ours.into()).unwrap();
+        let options = ConnectOptions {
+            uid: 0,
+            dialects: vec![dialect],
+            ..ConnectOptions::default()
+        };
+        Client::over(Box::new(socket), &options).unwrap()
+    }
+
+    /// Messages that it takes to remove so many directories within each other.
+    fn messages_for(client: &Client, depth: usize) -> u64 {
+        let mut path = "top".to_owned();
+        client.create_dir(&path, 0o755).unwrap();
+        for _ in 0..depth {
+            path.push_str("/dir");
+            client.create_dir(&path, 0o755).unwrap();
+        }
+        let before = client.counts().sent;
+        let place = Location::parse(OsStr::new("unix:x:top")).unwrap();
+        let how = Removal {
+            recursive: true,
+            force: false,
+        };
+        remove_one(client, &place, how).unwrap();
+        assert!(client.metadata("top").is_err());
+        client.counts().sent - before
+    }
+
+    #[test]
+    fn a_directory_costs_the_same_at_any_depth() {
+        for dialect in [
+            Dialect::Sluice,
+            Dialect::Linux,
+            Dialect::Unix,
+            Dialect::Plan9,
+        ] {
+            let client = client(dialect);
+            let (short, long) = (messages_for(&client, 40), messages_for(&client, 80));
+            assert!(long <= 2 * short, "{dialect:?}: {short}, {long}");
+        }
     }
 }
