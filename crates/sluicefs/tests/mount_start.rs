@@ -2,11 +2,17 @@
 
 mod common;
 
-use common::mount::{cannot_mount, unmount};
+use common::mount::{cannot_mount, mount_words, unmount};
+use common::mounted_server::serve;
 use common::serving::announced;
-use common::{Daemon, skip, sluice, text};
-use std::fs;
+use common::{Daemon, skip, sluice, status_and_line, text};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// Directories to share and to mount on.
@@ -27,6 +33,38 @@ impl Place {
         let target = dir.path().join("mnt");
         fs::create_dir(&target).unwrap();
         Some(Place { dir, target })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Mounts what is not to be had; the line that says so. `input` is descriptor 0.
+    #[track_caller]
+    fn refused(&self, source: &str, more: &[&str], input: Option<OwnedFd>) -> String {
+        let words = [&["mount", source, text(&self.target)], more].concat();
+        let mut command = sluice(&words);
+        if let Some(input) = input {
+            command.stdin(input);
+        }
+        let (status, line) = status_and_line(&output_in_time(&mut command));
+        assert_eq!(status, 1, "{line}");
+        assert_eq!(mount_words(&self.target), None, "{line}");
+        line
+    }
+}
+
+/// What becomes of it within [`PATIENCE`].
+#[track_caller]
+fn output_in_time(command: &mut Command) -> Output {
+    let mut child = Daemon(command.stderr(Stdio::piped()).spawn().unwrap());
+    child.wait_for_end();
+    let stderr = child.stderr().into_bytes();
+    let status = child.0.wait().unwrap();
+    Output {
+        status,
+        stdout: Vec::new(),
+        stderr,
     }
 }
 
@@ -63,4 +101,79 @@ fn a_server_with_a_relative_path_is_found_again_from_the_background() {
     let _server = serve_within(&deep);
     assert_eq!(read().unwrap(), b"content");
     unmount(&place.target);
+}
+
+#[test]
+fn a_descriptor_that_leads_to_no_server_is_not_mounted() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let line = place.refused("fd:99", &[], None);
+    assert!(line.contains("cannot connect to fd:99: Bad file"), "{line}");
+    let foreground = ["--foreground"];
+    let file = File::open("/dev/null").unwrap().into();
+    let line = place.refused("fd:0", &foreground, Some(file));
+    assert!(line.contains("non-socket"), "{line}");
+    let (socket, _) = UnixStream::pair().unwrap();
+    let line = place.refused("fd:0", &foreground, Some(socket.into()));
+    assert!(line.contains("cannot attach to 'fd:0'"), "{line}");
+}
+
+/// Leads to a server on `behind`, but from its second connection takes only the version
+/// and the attachment, and then does `after` with it.
+fn lead_half_way(
+    front: &Path,
+    behind: &Path,
+    after: impl Fn(UnixStream) + Send + 'static,
+) -> io::Result<()> {
+    let listener = UnixListener::bind(front)?;
+    let behind = behind.to_owned();
+    std::thread::spawn(move || {
+        for (nth, peer) in listener.incoming().enumerate() {
+            let (peer, server) = (peer?, UnixStream::connect(&behind)?);
+            let (mut from, mut to) = (peer.try_clone()?, server.try_clone()?);
+            std::thread::spawn(move || {
+                let _ = io::copy(&mut from, &mut to);
+                let _ = to.shutdown(Shutdown::Both);
+            });
+            let count = if nth == 0 { usize::MAX } else { 2 };
+            pass_replies(&server, &peer, count)?;
+            after(peer);
+        }
+        io::Result::Ok(())
+    });
+    Ok(())
+}
+
+/// Until so many have passed, or there are no more.
+fn pass_replies(mut from: &UnixStream, mut to: &UnixStream, count: usize) -> io::Result<()> {
+    for _ in 0..count {
+        let mut size = [0; 4];
+        if from.read(&mut size[..1])? == 0 {
+            break;
+        }
+        from.read_exact(&mut size[1..])?;
+        let mut reply = size.to_vec();
+        reply.resize(u32::from_le_bytes(size) as usize, 0);
+        from.read_exact(&mut reply[4..])?;
+        to.write_all(&reply)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_that_goes_away_before_the_mount_is_usable_leaves_none() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let (share, front, behind) = (place.path("share"), place.path("s"), place.path("behind"));
+    fs::create_dir(&share).unwrap();
+    let _server = serve(&share, &behind);
+    let end = |peer: UnixStream| peer.shutdown(Shutdown::Both).unwrap();
+    lead_half_way(&front, &behind, end).unwrap();
+    let source = format!("unix:{}", text(&front));
+    for more in [&[][..], &["--foreground"]] {
+        let line = place.refused(&source, more, None);
+        assert!(line.contains("did the server just go away?"), "{line}");
+    }
 }

@@ -39,12 +39,16 @@ struct State {
 }
 
 impl Link {
-    /// Makes the first connection.
+    /// Makes the first connection, unless that was done `ahead`.
     pub(super) fn start(
         connect: Arc<dyn Connect>,
+        ahead: Option<Tree>,
         options: ServiceOptions,
     ) -> Result<(Self, Arc<Tree>)> {
-        let tree = Arc::new(Tree::connect(&|| connect.connect(), &options.connect)?);
+        let tree = Arc::new(match ahead {
+            Some(tree) => tree,
+            None => Tree::connect(&|| connect.connect(), &options.connect)?,
+        });
         let link = Link {
             connect,
             options,

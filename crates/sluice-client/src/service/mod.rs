@@ -50,9 +50,10 @@ pub use options::{Access, Connect, Persistence, ServiceOptions};
 
 use crate::address::Address;
 use crate::meter::Counts;
+use crate::ops::Tree;
 use session::{Inner, RemoteSession};
 use sluice_vfs::{AttachOptions, Attached, FileService, Result, Stamp, Stat};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A 9P server that sessions are attached to.
 ///
@@ -66,6 +67,8 @@ use std::sync::Arc;
 pub struct RemoteService {
     connect: Arc<dyn Connect>,
     options: ServiceOptions,
+    /// For the first session.
+    ahead: Mutex<Option<Tree>>,
 }
 
 impl RemoteService {
@@ -79,7 +82,27 @@ impl RemoteService {
         RemoteService {
             connect: Arc::new(connect),
             options,
+            ahead: Mutex::default(),
         }
+    }
+
+    /// Makes the connection of the first session now. A session's own attempt has but a
+    /// number to say what is wrong.
+    ///
+    /// # Errors
+    /// [`Error::Connect`](crate::Error::Connect) if there is no such server or it speaks
+    /// no dialect that was offered; what the server answers to the attachment.
+    pub fn connect_ahead(&self) -> crate::Result<()> {
+        let tree = Tree::connect(&|| self.connect.connect(), &self.options.connect)?;
+        *self.ahead.lock().unwrap_or_else(PoisonError::into_inner) = Some(tree);
+        Ok(())
+    }
+
+    fn take_ahead(&self) -> Option<Tree> {
+        self.ahead
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take()
     }
 
     /// What the connections of all sessions did so far.
@@ -93,10 +116,12 @@ impl FileService for RemoteService {
     /// where later ones would be waited for.
     fn attach(&self, options: AttachOptions<'_>) -> Result<Attached> {
         let mut chosen = self.options.clone();
-        if !options.export.is_empty() {
-            chosen.connect.aname = options.export.to_vec();
+        let mut ahead = None;
+        match options.export {
+            [] => ahead = self.take_ahead(),
+            export => chosen.connect.aname = export.to_vec(),
         }
-        let (inner, root) = Inner::start(Arc::clone(&self.connect), chosen, &options)?;
+        let (inner, root) = Inner::start(Arc::clone(&self.connect), ahead, chosen, &options)?;
         let features = inner.features();
         Ok(Attached {
             session: Arc::new(RemoteSession::new(inner)),

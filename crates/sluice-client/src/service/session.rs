@@ -29,14 +29,15 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// Connects.
+    /// Connects, unless that was done `ahead`.
     pub(super) fn start(
         connect: Arc<dyn Connect>,
+        ahead: Option<Tree>,
         options: ServiceOptions,
         attach: &AttachOptions<'_>,
     ) -> sluice_vfs::Result<(Arc<Self>, Attr)> {
         let wants_acls = options.posix_acl;
-        let started = Link::start(connect, options).and_then(|(link, tree)| {
+        let started = Link::start(connect, ahead, options).and_then(|(link, tree)| {
             let root = tree.getattr(tree.root)?;
             let has_acls = wants_acls && has_acls(&tree)?;
             Ok((link, root, has_acls))

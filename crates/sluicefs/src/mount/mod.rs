@@ -37,6 +37,7 @@ use requests::Requests;
 use sluice_crew::{Crew, CrewConfig, Next, Polling, Queue};
 use sluice_proto::fuse::serve::{Server, ServerConfig, TransportLimits};
 use sluice_vfs::{AccessChecks, FileService, Peer, SessionLimits};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -129,6 +130,11 @@ impl Mounted {
         let requests = Requests::new(Arc::clone(&device), Arc::clone(&server), count);
         let mut buffers = requests.hand();
         while !server.is_live() {
+            if let Some(errno) = server.refusal() {
+                let error = io::Error::from(errno);
+                return Err(Failure::from_io("mount on", target, &error)
+                    .advise("did the server just go away?"));
+            }
             match requests.wait(&mut buffers) {
                 Next::Job(request) => requests.run(&mut buffers, request),
                 Next::Nothing => {}

@@ -22,7 +22,7 @@ pub(crate) use show::stat;
 
 use crate::failure::{Failure, system_words};
 use crate::logging::say;
-use sluice_client::{Client, ConnectOptions, Errno, Error};
+use sluice_client::{Client, ConnectOptions, Errno, Error, ExportAddress};
 use std::io;
 use std::process::ExitCode;
 
@@ -65,17 +65,22 @@ impl Remotes {
 pub(crate) fn try_to_attach(place: &Location, options: &ConnectOptions) -> Result<(), Failure> {
     match Client::connect(&place.export.address, options) {
         Ok(client) => check_dir(&client, place),
-        Err(Error::Connect(words)) => Err(Failure::new(words)),
-        Err(other) => {
-            let failure = Failure::new(format!("cannot attach to '{}': {other}", place.export));
-            Err(match other.errno() {
-                Errno::ENOENT => failure.advise("does the server have an export of that name?"),
-                Errno::EACCES | Errno::EPERM => {
-                    failure.advise("-o access=any,dfltuid=UID asks as another user")
-                }
-                _ => failure,
-            })
+        Err(error) => Err(cannot_attach(&place.export, &error)),
+    }
+}
+
+/// That an export cannot be mounted, and what to do about it where that is known.
+pub(crate) fn cannot_attach(export: &ExportAddress, error: &Error) -> Failure {
+    if let Error::Connect(words) = error {
+        return Failure::new(words);
+    }
+    let failure = Failure::new(format!("cannot attach to '{export}': {error}"));
+    match error.errno() {
+        Errno::ENOENT => failure.advise("does the server have an export of that name?"),
+        Errno::EACCES | Errno::EPERM => {
+            failure.advise("-o access=any,dfltuid=UID asks as another user")
         }
+        _ => failure,
     }
 }
 

@@ -18,7 +18,7 @@ use sluice_vfs::{
     Result, Session, SessionLimits,
 };
 use std::ops::Range;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use zerocopy::IntoBytes;
 
 /// First minor version whose kernels know INC_EPOCH (Linux 6.17).
@@ -45,6 +45,7 @@ pub struct Server {
     service: Arc<dyn FileService>,
     config: ServerConfig,
     connection: RwLock<Option<Arc<Connection>>>,
+    refusal: Mutex<Option<Errno>>,
 }
 
 /// What holds from INIT to DESTROY.
@@ -66,6 +67,7 @@ impl Server {
             service,
             config,
             connection: RwLock::new(None),
+            refusal: Mutex::new(None),
         }
     }
 
@@ -98,6 +100,11 @@ impl Server {
     /// Whether INIT has come and DESTROY has not.
     pub fn is_live(&self) -> bool {
         self.connection().is_some()
+    }
+
+    /// What the last INIT was refused with, if it was.
+    pub fn refusal(&self) -> Option<Errno> {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What INIT settled.
@@ -138,6 +145,7 @@ impl Server {
 
     fn init<E: Exchange>(&self, init: &InitIn, mut pending: Pending<E>) {
         let result = self.begin(init).and_then(|out| put(&mut pending, &out));
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = result.err();
         pending.answer(result);
     }
 
