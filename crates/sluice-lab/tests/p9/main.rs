@@ -6,6 +6,7 @@ mod fids;
 mod fused;
 mod harness;
 mod hostile;
+mod listings;
 mod locks;
 mod order;
 mod plan9;

@@ -1,6 +1,6 @@
 //! Listings: entries with Treaddir, whole stats with Tread.
 
-use super::stat::StatOf;
+use super::stat::{STAT_MIN, StatOf};
 use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
 use crate::p9::serve::exchange::Exchange;
@@ -9,7 +9,7 @@ use crate::p9::serve::translate::{ATTRS, entry_qid};
 use crate::p9::wire::{
     DIRENT_MAX, Dirent, Payload, Reply, Str, dirent_len, encode_dirent, encode_stat,
 };
-use sluice_vfs::{Attr, DirEntry, DirSink, DirWant, Entry, Errno, NAME_MAX, ReadSink, Result};
+use sluice_vfs::{DirEntry, DirSink, DirWant, Entry, Errno, NAME_MAX, ReadSink, Result};
 use std::cell::Cell;
 use std::sync::{Arc, PoisonError};
 
@@ -120,7 +120,7 @@ pub(super) fn read_stats(
     };
     let mut len = 0;
     loop {
-        let mut found = Found::new(&fid.node.tree, room - len);
+        let mut found = Found::new(call, &fid.node.tree, room - len);
         fid.session().readdir(
             &fid.ctx(),
             fid.node.node,
@@ -131,7 +131,7 @@ pub(super) fn read_stats(
         )?;
         let is_end = found.entries.is_empty() && !found.has_more.get();
         let mut is_full = found.entries.is_empty();
-        for entry in &found.entries {
+        for entry in &mut found.entries {
             let Some(count) = put_stat(call, fid, entry, room - len, sink)? else {
                 is_full = true;
                 break;
@@ -156,49 +156,49 @@ pub(super) fn read_stats(
 fn put_stat(
     call: &Call<'_>,
     dir: &Fid,
-    entry: &FoundEntry,
+    entry: &mut FoundEntry,
     room: usize,
     sink: &mut dyn ReadSink,
 ) -> Result<Option<usize>> {
-    let Some((node, attr)) = &entry.file else {
+    let Some((node, stat)) = &mut entry.file else {
         return Ok(Some(0));
     };
-    let stat = match StatOf::new(call, dir, node.node, attr, entry.name.clone()) {
-        Ok(stat) => stat,
+    match stat.extend(call, dir, node.node) {
+        Ok(()) => {}
         Err(Errno::ENOENT | Errno::ESTALE) => return Ok(Some(0)),
         Err(error) => return Err(error),
-    };
-    let mut buf = vec![0; stat.len_max()];
-    let len =
-        encode_stat(&stat.get(call), call.connection.dialect, &mut buf).map_err(|_| Errno::EIO)?;
+    }
+    let len = stat.len(call);
     if len > room {
         return Ok(None);
     }
+    let mut buf = vec![0; len];
+    let dialect = call.connection.dialect;
+    let len = encode_stat(&stat.get(call), dialect, &mut buf).map_err(|_| Errno::EIO)?;
     sink.put(buf.get(..len).unwrap_or_default())?;
     Ok(Some(len))
 }
 
-/// Entries of a directory, as many as might have room.
-struct Found<'t> {
-    tree: &'t Arc<Tree>,
+/// Entries of a directory: as many as have room, and perhaps one more, whose owner's
+/// name is too long.
+struct Found<'c> {
+    call: &'c Call<'c>,
+    tree: &'c Arc<Tree>,
     entries: Vec<FoundEntry>,
     room: usize,
     has_more: Cell<bool>,
 }
 
 struct FoundEntry {
-    name: Vec<u8>,
     next_cookie: u64,
     /// None for dots, and for names that went away.
-    file: Option<(Arc<NodeRef>, Attr)>,
+    file: Option<(Arc<NodeRef>, StatOf)>,
 }
 
-/// Fewest bytes of a stat in a directory, its name not counted.
-const STAT_MIN: usize = 49;
-
-impl<'t> Found<'t> {
-    fn new(tree: &'t Arc<Tree>, room: usize) -> Self {
+impl<'c> Found<'c> {
+    fn new(call: &'c Call<'c>, tree: &'c Arc<Tree>, room: usize) -> Self {
         Found {
+            call,
             tree,
             entries: Vec::new(),
             room,
@@ -215,11 +215,16 @@ impl DirSink for Found<'_> {
     }
 
     fn push(&mut self, entry: &DirEntry<'_>) {
-        let taken = |it: Entry| (NodeRef::new(self.tree, &it), it.attr);
+        let taken = |it: Entry| {
+            let stat = StatOf::new(self.call, &it.attr, entry.name.to_vec());
+            (NodeRef::new(self.tree, &it), stat)
+        };
         let file = entry.entry.map(taken);
-        self.room = self.room.saturating_sub(STAT_MIN + entry.name.len());
+        // Names that take no room are not taken in without end.
+        let least = STAT_MIN + entry.name.len();
+        let len = file.as_ref().map(|(_, stat)| stat.len(self.call));
+        self.room = self.room.saturating_sub(len.unwrap_or(least));
         self.entries.push(FoundEntry {
-            name: entry.name.to_vec(),
             next_cookie: entry.next_cookie,
             file,
         });

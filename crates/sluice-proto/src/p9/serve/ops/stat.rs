@@ -19,7 +19,8 @@ pub(in super::super) fn stat(call: &Call<'_>, fid: u32, answer: &mut Answer) -> 
         Some(place) => place.name.to_vec(),
         None => b"/".to_vec(),
     };
-    let stat = StatOf::new(call, &fid, fid.node.node, &attr, name)?;
+    let mut stat = StatOf::new(call, &attr, name);
+    stat.extend(call, &fid, fid.node.node)?;
     answer.set(&Reply::Stat {
         stat: Counted(Counted(stat.get(call))),
     })
@@ -107,6 +108,12 @@ fn new_perm(call: &Call<'_>, fid: &Fid, mode: Perm) -> Result<u32> {
     }
 }
 
+/// Bytes of a stat without its strings.
+pub(super) const STAT_MIN: usize = 49;
+
+/// Those that 9P2000.u adds.
+const STAT_MORE: usize = 14;
+
 /// A stat with the strings that it borrows.
 pub(super) struct StatOf {
     attr: Attr,
@@ -117,30 +124,39 @@ pub(super) struct StatOf {
 }
 
 impl StatOf {
-    /// Of a node that the user of `fid` may look at.
-    pub(super) fn new(
-        call: &Call<'_>,
-        fid: &Fid,
-        node: NodeId,
-        attr: &Attr,
-        name: Vec<u8>,
-    ) -> Result<Self> {
+    /// Without what 9P2000.u tells besides.
+    pub(super) fn new(call: &Call<'_>, attr: &Attr, name: Vec<u8>) -> Self {
         let users = &call.config.users;
-        Ok(StatOf {
+        StatOf {
             attr: *attr,
             name,
             uid: users.user_name(attr.uid),
             gid: users.group_name(attr.gid),
-            extension: match call.is_unix() {
-                true => extension(fid, node, attr)?,
-                false => Vec::new(),
-            },
-        })
+            extension: Vec::new(),
+        }
     }
 
-    /// More bytes than it takes.
-    pub(super) fn len_max(&self) -> usize {
-        128 + self.name.len() + 2 * self.uid.len() + self.gid.len() + self.extension.len()
+    /// With that, of a node that the user of `fid` may look at.
+    pub(super) fn extend(&mut self, call: &Call<'_>, fid: &Fid, node: NodeId) -> Result<()> {
+        if call.is_unix() {
+            self.extension = extension(fid, node, &self.attr)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that it takes; before it is extended, those that it will take if a
+    /// symlink's target is as long as its attributes say.
+    pub(super) fn len(&self, call: &Call<'_>) -> usize {
+        let strings = self.name.len() + 2 * self.uid.len() + self.gid.len();
+        let more = match (call.is_unix(), self.attr.mode.is_symlink()) {
+            (false, _) => 0,
+            (true, true) if self.extension.is_empty() => {
+                let target = usize::try_from(self.attr.size).unwrap_or(usize::MAX);
+                STAT_MORE + target.min(SYMLINK_TARGET_MAX)
+            }
+            (true, _) => STAT_MORE + self.extension.len(),
+        };
+        STAT_MIN + strings + more
     }
 
     pub(super) fn get(&self, call: &Call<'_>) -> Stat<'_> {
