@@ -21,18 +21,39 @@ impl EndSignals {
         Signals::new(signals).map(EndSignals)
     }
 
-    /// Calls `act` for every one, on a thread of its own. It is told how many
-    /// such signals came before.
-    pub(crate) fn act(self, act: impl Fn(usize) + Send + 'static) -> io::Result<OnEndSignal> {
+    /// Calls `act` for every one, on a thread of its own.
+    pub(crate) fn act(self, act: impl Fn(EndSignal) + Send + 'static) -> io::Result<OnEndSignal> {
         let EndSignals(mut signals) = self;
         let handle = signals.handle();
+        let act_on_all = move || {
+            for (earlier, number) in signals.forever().enumerate() {
+                act(EndSignal { earlier, number });
+            }
+        };
         let thread = std::thread::Builder::new()
             .name("signals".into())
-            .spawn(move || signals.forever().enumerate().for_each(|(nth, _)| act(nth)))?;
+            .spawn(act_on_all)?;
         Ok(OnEndSignal {
             handle,
             thread: Some(thread),
         })
+    }
+}
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EndSignal {
+    /// How many came before.
+    pub(crate) earlier: usize,
+    number: c_int,
+}
+
+impl EndSignal {
+    /// Ends the process as it would have without us: whoever waits for it sees that it
+    /// was interrupted.
+    pub(crate) fn end_process(self) -> ! {
+        let _ = signal_hook::low_level::emulate_default_handler(self.number);
+        std::process::exit(1)
     }
 }
 
@@ -44,7 +65,7 @@ pub(crate) struct OnEndSignal {
 
 impl OnEndSignal {
     /// Registers those of users, and acts.
-    pub(crate) fn new(act: impl Fn(usize) + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn new(act: impl Fn(EndSignal) + Send + 'static) -> io::Result<Self> {
         EndSignals::register(FROM_USERS)?.act(act)
     }
 }

@@ -5,14 +5,17 @@ mod common;
 use common::mount::{cannot_mount, mount_words, unmount};
 use common::mounted_server::serve;
 use common::serving::announced;
-use common::{Daemon, skip, sluice, status_and_line, text};
+use common::{Daemon, PATIENCE, skip, sluice, status_and_line, text};
+use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use tempfile::TempDir;
 
 /// Directories to share and to mount on.
@@ -101,6 +104,67 @@ fn a_server_with_a_relative_path_is_found_again_from_the_background() {
     let _server = serve_within(&deep);
     assert_eq!(read().unwrap(), b"content");
     unmount(&place.target);
+}
+
+/// Ends it by a signal while it mounts; the mount does not come later.
+#[track_caller]
+fn interrupt(place: &Place, mut mount: Daemon, signal: Signal) {
+    mount.signal(signal);
+    mount.wait_for_end();
+    let status = mount.0.wait().unwrap();
+    assert_eq!(status.signal(), Some(signal.as_raw()), "{status}");
+    assert_eq!(mount_words(&place.target), None);
+}
+
+#[test]
+fn a_mount_that_is_interrupted_before_it_connects_does_not_come_later() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let socket = place.path("socket");
+    let silent = UnixListener::bind(&socket).unwrap();
+    let source = format!("unix:{}", text(&socket));
+    let words = ["mount", &source, text(&place.target)];
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::KILL] {
+        for more in [&[][..], &["--foreground"]] {
+            let mut command = sluice(&[&words, more].concat());
+            let mount = Daemon(command.spawn().unwrap());
+            let (mut peer, _) = silent.accept().unwrap();
+            interrupt(&place, mount, signal);
+            // Until nobody is there who could go on.
+            peer.set_read_timeout(Some(PATIENCE)).unwrap();
+            peer.read_to_end(&mut Vec::new()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_mount_that_is_interrupted_before_it_is_usable_goes() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let (share, behind) = (place.path("share"), place.path("behind"));
+    fs::create_dir(&share).unwrap();
+    let _server = serve(&share, &behind);
+    let metrics = place.path("metrics");
+    let listen = format!("unix:{}", text(&metrics));
+    for (nth, signal) in [Signal::TERM, Signal::INT].into_iter().enumerate() {
+        for more in [&[][..], &["--foreground"]] {
+            let front = place.path(&format!("front{nth}{}", more.len()));
+            let (keep, _kept) = mpsc::channel();
+            lead_half_way(&front, &behind, move |peer| drop(keep.send(peer))).unwrap();
+            let source = format!("unix:{}", text(&front));
+            let words = ["mount", &source, text(&place.target), "--metrics", &listen];
+            let mut command = sluice(&[&words, more].concat());
+            let mut mount = Daemon(command.spawn().unwrap());
+            while mount_words(&place.target).is_none() {
+                assert!(mount.0.try_wait().unwrap().is_none());
+                std::thread::yield_now();
+            }
+            interrupt(&place, mount, signal);
+            assert!(!metrics.exists());
+        }
+    }
 }
 
 #[test]

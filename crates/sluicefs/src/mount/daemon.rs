@@ -5,11 +5,15 @@
 //! empty line when the mount is usable, or one line that says why not.
 
 use crate::failure::Failure;
+use crate::signals::{EndSignal, EndSignals, FROM_USERS, OnEndSignal};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, OnceLock};
 
 /// The hidden flag that makes the program the background process.
 pub(crate) const DAEMON_FLAG: &str = "report-on-stdout";
@@ -23,14 +27,24 @@ pub(crate) fn start(words: Vec<OsString>) -> Result<(), Failure> {
     // In front of the positional arguments and a possible `--`.
     let after_command = arguments.len().min(1);
     arguments.insert(after_command, format!("--{DAEMON_FLAG}").into());
+    let cannot = |error| Failure::new(format!("cannot start the background process: {error}"));
+    let signals = EndSignals::register(FROM_USERS).map_err(cannot)?;
     let mut child = Command::new("/proc/self/exe")
         .arg0(own_name)
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|error| Failure::new(format!("cannot start the background process: {error}")))?;
-    match child.stdout.take().map(read_report) {
+        .map_err(cannot)?;
+    let interruption = Arc::new(OnceLock::new());
+    let signals = end_with(signals, &child, &interruption).map_err(cannot)?;
+    let report = child.stdout.take().map(read_report);
+    drop(signals);
+    if let Some(signal) = interruption.get() {
+        let _ = child.wait();
+        signal.end_process();
+    }
+    match report {
         Some(Ok(Some(report))) if report.is_empty() => Ok(()),
         Some(Ok(Some(report))) => {
             let _ = child.wait();
@@ -40,30 +54,55 @@ pub(crate) fn start(words: Vec<OsString>) -> Result<(), Failure> {
     }
 }
 
-/// Leaves the terminal's session, so that its end is not the mount's.
+/// Whoever interrupts this process means the background process.
+fn end_with(
+    signals: EndSignals,
+    child: &Child,
+    interruption: &Arc<OnceLock<EndSignal>>,
+) -> io::Result<OnEndSignal> {
+    let (pid, interruption) = (Pid::from_child(child), Arc::clone(interruption));
+    signals.act(move |signal| {
+        let _ = interruption.set(signal);
+        // It is a child until it was waited for.
+        let _ = rustix::process::kill_process(pid, Signal::TERM);
+    })
+}
+
+/// Leaves the terminal's session, so that its end is not the mount's. The parent's is,
+/// until it has been told: it cannot say any more that there is a mount.
 pub(super) fn detach() {
     // Fails only for a process group leader, which a child is not.
     let _ = rustix::process::setsid();
+    let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    let stdout = io::stdout();
+    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    let looked = rustix::event::poll(&mut polled, Some(&Timespec::default()));
+    // It ended before that.
+    if looked == Ok(1) {
+        std::process::exit(1);
+    }
 }
 
-/// Tells the waiting parent how mounting went, and lets go of its descriptors.
-pub(super) fn report<T>(outcome: &Result<T, Failure>) {
+/// Tells the waiting parent how mounting went, and lets go of its descriptors. Whether
+/// somebody was told.
+pub(super) fn report<T>(outcome: &Result<T, Failure>) -> bool {
     let line = match outcome {
         Ok(_) => "\n".to_owned(),
         Err(failure) => format!("{failure}\n"),
     };
-    // A parent that was killed meanwhile does not end the mount.
-    let _ = io::stdout().write_all(line.as_bytes());
-    let _ = io::stdout().flush();
-    let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-    else {
-        return;
-    };
-    let _ = rustix::stdio::dup2_stdout(&null);
-    if std::env::var_os("RUST_LOG").is_none() {
-        let _ = rustix::stdio::dup2_stderr(&null);
+    let _ = rustix::process::set_parent_process_death_signal(None);
+    let mut stdout = io::stdout();
+    let told = stdout
+        .write_all(line.as_bytes())
+        .and_then(|()| stdout.flush());
+    if let Ok(null) = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        if std::env::var_os("RUST_LOG").is_none() {
+            let _ = rustix::stdio::dup2_stderr(&null);
+        }
     }
     let _ = rustix::process::chdir("/");
+    told.is_ok()
 }
 
 fn read_report(stdout: ChildStdout) -> io::Result<Option<String>> {

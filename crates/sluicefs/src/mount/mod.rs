@@ -74,22 +74,41 @@ impl Mounted {
         target: &Path,
         options: &MountOptions,
     ) -> Result<Mounted, Failure> {
-        let service = match options.allow_root {
-            true => Arc::new(Entrants::new(service, rustix::process::geteuid().as_raw())),
-            false => service,
-        };
+        let (mounted, device) = Mounted::in_tree(source, target, options)?;
+        mounted.with(service, device, options)
+    }
+
+    /// Puts it into the tree, where whoever looks in waits for it to be served.
+    fn in_tree(
+        source: &str,
+        target: &Path,
+        options: &MountOptions,
+    ) -> Result<(Mounted, Device), Failure> {
         let (kernel, device) = kernel::mount(source, target, options)?;
-        let device = Arc::new(Device::new(device));
-        let mut mounted = Mounted {
+        let mounted = Mounted {
             kernel: Arc::new(kernel),
             crew: None,
             notifying: None,
             requests: Arc::default(),
         };
+        Ok((mounted, Device::new(device)))
+    }
+
+    /// Serves it.
+    fn with(
+        mut self,
+        service: Arc<dyn FileService>,
+        device: Device,
+        options: &MountOptions,
+    ) -> Result<Mounted, Failure> {
+        let service = match options.allow_root {
+            true => Arc::new(Entrants::new(service, rustix::process::geteuid().as_raw())),
+            false => service,
+        };
         let (notifier, notifications) = notifier::queue();
         let config = ServerConfig {
             peer: Peer {
-                label: format!("mount:{}", mounted.kernel.target().display()),
+                label: format!("mount:{}", self.kernel.target().display()),
                 checks: AccessChecks::Peer, // it is mounted with default_permissions
             },
             export: Vec::new(),
@@ -102,9 +121,9 @@ impl Mounted {
             notifier: Some(Arc::new(notifier)),
         };
         let server = Arc::new(Server::new(service, config));
-        mounted.serve(device, server, notifications, options.poll)?;
-        mounted.kernel.raise_read_ahead();
-        Ok(mounted)
+        self.serve(Arc::new(device), server, notifications, options.poll)?;
+        self.kernel.raise_read_ahead();
+        Ok(self)
     }
 
     /// What unmounts it, from any thread.

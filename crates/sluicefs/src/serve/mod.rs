@@ -17,7 +17,7 @@ use crate::failure::{Failure, system_words};
 use crate::isolation::{self, Entered, IsolationOptions, Notify, SharePlace};
 use crate::logging;
 use crate::share::{self, SharePolicy};
-use crate::signals::{EndSignals, OnEndSignal};
+use crate::signals::{EndSignal, EndSignals, OnEndSignal};
 pub use copied::copied_bytes;
 use listening::{Service, Sockets};
 pub use p9::{Access, HubLimits, P9Options, P9Share, Serving as P9Serving, ZeroCopy, held_bytes};
@@ -214,8 +214,8 @@ fn open_all<'a>(shares: &'a [ServedShare], dirs: &[PathBuf]) -> Result<Vec<Servi
 }
 
 fn end_on(signals: EndSignals, ends: Sender<End>) -> Result<OnEndSignal, Failure> {
-    let act = move |earlier| {
-        if earlier > 0 {
+    let act = move |signal: EndSignal| {
+        if signal.earlier > 0 {
             std::process::exit(1);
         }
         let _ = ends.send(End::Asked);

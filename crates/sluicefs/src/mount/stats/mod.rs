@@ -12,10 +12,11 @@ mod place;
 
 pub(crate) use fetch::fetch;
 pub(super) use figures::Figures;
+pub(super) use http::Listener;
 pub use http::MetricsAddress;
 
 use crate::failure::Failure;
-use http::Listener;
+
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fd::OwnedFd;
 use std::os::fd::AsFd;
