@@ -96,6 +96,9 @@ impl FromStr for Address {
             if text.contains('/') && !text.contains(':') {
                 return format!("'{text}' is no address: write unix:{text} for a socket there");
             }
+            if is_host_and_port(text) {
+                return format!("'{text}' is no address: write tcp:{text} for a port there");
+            }
             format!(
                 "'{text}' is no address: write unix:PATH, tcp:HOST:PORT, vsock:[CID:]PORT or \
                 fd:N"
@@ -106,18 +109,25 @@ impl FromStr for Address {
         }
         let (kind, rest) = text.split_once(':').ok_or_else(unknown)?;
         match kind {
-            "unix" if rest.is_empty() => Err("unix: needs a path behind it".to_owned()),
+            "unix" if rest.is_empty() => {
+                Err("unix: needs a path behind it: write unix:PATH".to_owned())
+            }
             "unix" => Ok(Address::Unix(PathBuf::from(rest))),
             "tcp" => tcp(rest),
             "vsock" => vsock(rest),
-            "fd" => Ok(Address::Fd(number(rest, "a descriptor")?)),
+            "fd" => {
+                let number = number(rest).ok_or_else(|| {
+                    format!("'{rest}' is not the number of a descriptor: write fd:N")
+                })?;
+                Ok(Address::Fd(number))
+            }
             _ => Err(unknown()),
         }
     }
 }
 
 fn tcp(rest: &str) -> Result<Address, String> {
-    let incomplete = || format!("'{rest}' is not HOST:PORT");
+    let incomplete = || format!("'{rest}' is not HOST:PORT: write tcp:HOST:PORT");
     let (host, port) = rest.rsplit_once(':').ok_or_else(incomplete)?;
     let bracketed = host
         .strip_prefix('[')
@@ -136,24 +146,40 @@ fn tcp(rest: &str) -> Result<Address, String> {
     }
     Ok(Address::Tcp {
         host: host.to_owned(),
-        port: number(port, "a port")?,
+        port: number(port).ok_or_else(|| {
+            format!(
+                "'{port}' is not the number of a port, which is 65535 at most: write tcp:HOST:PORT"
+            )
+        })?,
     })
 }
 
+/// What `tcp:` was left out of.
+fn is_host_and_port(text: &str) -> bool {
+    tcp(text).is_ok()
+}
+
 fn vsock(rest: &str) -> Result<Address, String> {
+    let no_number = |text: &str, what: &str| {
+        format!(
+            "'{text}' is not the number of a {what}: write vsock:PORT to listen, vsock:CID:PORT to connect"
+        )
+    };
     let (cid, port) = match rest.split_once(':') {
-        Some((cid, port)) => (Some(number(cid, "a context id")?), port),
+        Some((cid, port)) => {
+            let number = number(cid).ok_or_else(|| no_number(cid, "machine"))?;
+            (Some(number), port)
+        }
         None => (None, rest),
     };
-    let port = number(port, "a port")?;
+    let port = number(port).ok_or_else(|| no_number(port, "port"))?;
     Ok(Address::Vsock { cid, port })
 }
 
-fn number<T: FromStr>(text: &str, what: &str) -> Result<T, String> {
+fn number<T: FromStr>(text: &str) -> Option<T> {
     // No sign: "+3" is a number to Rust.
     let digits = Some(text).filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let parsed = digits.and_then(|digits| digits.parse().ok());
-    parsed.ok_or_else(|| format!("'{text}' is not the number of {what}"))
+    digits.and_then(|digits| digits.parse().ok())
 }
 
 impl fmt::Display for Address {
@@ -246,6 +272,29 @@ mod tests {
             "activation:",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_is_refused_is_told_what_to_write() {
+        for (text, advice) in [
+            ("x", "unix:PATH, tcp:HOST:PORT, vsock:[CID:]PORT or fd:N"),
+            ("http://h:1/x", "unix:PATH, tcp:HOST:PORT"),
+            ("/run/x", "write unix:/run/x"),
+            ("127.0.0.1:564", "write tcp:127.0.0.1:564"),
+            ("[::1]:564", "write tcp:[::1]:564"),
+            ("unix:", "write unix:PATH"),
+            ("tcp:localhost", "write tcp:HOST:PORT"),
+            ("tcp:h:65536", "write tcp:HOST:PORT"),
+            (
+                "tcp:::1:564",
+                "write an IPv6 address in brackets: tcp:[::1]:564",
+            ),
+            ("vsock:x:1", "vsock:CID:PORT to connect"),
+            ("fd:x", "write fd:N"),
+        ] {
+            let why = text.parse::<Address>().unwrap_err();
+            assert!(why.contains(advice), "{why}");
         }
     }
 

@@ -25,6 +25,16 @@ impl Timeout {
     }
 }
 
+/// How long something may take: a [`Timeout`] that is some time.
+pub(crate) fn time_limit(text: &str) -> Result<Timeout, String> {
+    match text.parse()? {
+        Timeout::For(Duration::ZERO) => {
+            Err("nothing is done in no time: write a duration such as 5s, or always".to_owned())
+        }
+        limit => Ok(limit),
+    }
+}
+
 impl FromStr for Timeout {
     type Err = String;
 
@@ -76,6 +86,9 @@ mod tests {
             );
         }
         assert_eq!("always".parse(), Ok(Timeout::Always));
+        assert_eq!(time_limit("always"), Ok(Timeout::Always));
+        assert!(time_limit("1ms").is_ok());
+        assert!(time_limit("0").is_err() && time_limit("0s").is_err());
         for text in [
             "",
             "5",

@@ -139,6 +139,9 @@ impl MountArgs {
     pub(super) fn check(&self) -> Result<(), String> {
         let options = self.options()?;
         options.policy.check()?;
+        if let Some(metrics) = self.metrics() {
+            metrics.check()?;
+        }
         match options.remount {
             true => self.target().map(drop),
             false => self.places(&options).map(drop),
@@ -163,12 +166,16 @@ impl MountArgs {
             source,
             target,
             options,
-            metrics: self.metrics.map(|address| MetricsAddress {
-                address,
-                allow_remote: self.allow_remote,
-            }),
+            metrics: self.metrics(),
         };
         mount::run(&config, self.is_daemon)
+    }
+
+    fn metrics(&self) -> Option<MetricsAddress> {
+        Some(MetricsAddress {
+            address: self.metrics.clone()?,
+            allow_remote: self.allow_remote,
+        })
     }
 
     fn options(&self) -> Result<MountOptions, String> {

@@ -32,7 +32,7 @@ pub(super) struct P9Args {
 
     /// The name under which clients attach to this share; where an address has
     /// one share, or for its first, no name works as well
-    #[arg(long, value_name = "NAME", requires = "addresses")]
+    #[arg(long, value_name = "NAME", requires = "addresses", value_parser = parse_aname)]
     aname: Option<String>,
 
     /// As whom requests count, and who decides what they may do: user on sockets,
@@ -95,6 +95,19 @@ impl P9Args {
             msize: self.msize,
             zero_copy: self.zero_copy,
         }
+    }
+}
+
+/// What clients can ask for, and one line can say.
+fn parse_aname(text: &str) -> Result<String, String> {
+    match text {
+        "" => {
+            Err("write a name; without --aname, no name and the directory's path work".to_owned())
+        }
+        _ if text.contains(char::is_control) => {
+            Err("a name cannot hold control characters".to_owned())
+        }
+        _ => Ok(text.to_owned()),
     }
 }
 

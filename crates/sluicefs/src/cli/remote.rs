@@ -2,7 +2,7 @@
 
 use super::p9_args::parse_msize;
 use crate::remote::{self, Listing, Location, PutTo, Remotes, Removal};
-use crate::timeout::Timeout;
+use crate::timeout::{Timeout, time_limit};
 use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 use clap::{Args, ValueEnum};
 use sluice_client::{ConnectOptions, Dialect, MSIZE};
@@ -45,7 +45,13 @@ struct ConnectArgs {
     dialect: DialectName,
 
     /// How long a reply may take: a duration such as 5s, or always
-    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "1m",
+        allow_negative_numbers = true,
+        value_parser = time_limit
+    )]
     timeout: Timeout,
 }
 

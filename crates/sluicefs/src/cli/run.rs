@@ -5,7 +5,7 @@ use crate::sandbox::{
     self, Guest, GuestRoot, GuestShare, MachineChoice, MachineKind, ShareSource, Virtio9pServer,
 };
 use crate::share::SharePolicy;
-use crate::timeout::Timeout;
+use crate::timeout::{Timeout, time_limit};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use sluice_proto::fuse::serve::CacheMode;
@@ -75,7 +75,8 @@ pub struct RunArgs {
         long,
         value_name = "DURATION",
         default_value = "2m",
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = time_limit
     )]
     boot_timeout: Timeout,
 

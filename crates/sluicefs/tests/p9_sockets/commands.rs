@@ -267,6 +267,10 @@ fn what_goes_wrong_is_one_line_and_the_rest_is_done() {
         &["mkdir", "-m", "9", "unix:x"],
         &["ls", "--msize", "100", "unix:x"],
         &["ls", "--dialect", "9P2001", "unix:x"],
+        &["ls", "--timeout", "0", "unix:x"],
+        &["ls", "--timeout", "-1", "unix:x"],
+        &["serve", "/", "--9p", "unix:x", "--aname", ""],
+        &["serve", "/", "--9p", "unix:x", "--aname", "a\nb"],
     ] {
         let (status, line) = status_and_line(&run(arguments));
         assert_eq!(status, 2, "{line}");

@@ -173,6 +173,7 @@ fn what_makes_no_sense_is_2_and_one_line() {
         (&["--memory", "8M"], "64M"),
         (&["--machine", "vax"], "qemu"),
         (&["--boot-timeout", "5"], "250ms"),
+        (&["--boot-timeout", "0"], "nothing is done in no time"),
         (&["--cache", "sometimes"], "never"),
         (&["true"], "true"),
     ] {

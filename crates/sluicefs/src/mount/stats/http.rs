@@ -26,6 +26,28 @@ pub struct MetricsAddress {
     pub allow_remote: bool,
 }
 
+impl MetricsAddress {
+    /// Whether it is a place to listen on, for those who may ask. A name that means
+    /// nothing is told when somebody listens there.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to write instead.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match &self.address {
+            Address::Unix(_) => Ok(()),
+            address @ Address::Tcp { .. } => {
+                match self.allow_remote || address.is_local().unwrap_or(true) {
+                    true => Ok(()),
+                    false => Err(format!(
+                        "{address} can be reached from other machines; --allow-remote says that they may ask for metrics"
+                    )),
+                }
+            }
+            _ => Err("--metrics takes unix:PATH or tcp:HOST:PORT".to_owned()),
+        }
+    }
+}
+
 /// Takes connections of those who ask.
 #[derive(Debug)]
 pub(in crate::mount) struct Listener {
@@ -72,26 +94,16 @@ impl Listener {
             let words = crate::failure::system_words(&error);
             Failure::new(format!("cannot listen on {address} for --metrics: {words}"))
         };
-        match address {
-            Address::Unix(path) => Listener::on(path).map_err(cannot),
-            Address::Tcp { .. } => {
-                if !wanted.allow_remote && !address.is_local().map_err(cannot)? {
-                    return Err(Failure::new(format!(
-                        "{address} can be reached from other machines"
-                    ))
-                    .advise("--allow-remote says that they may ask for metrics"));
-                }
-                let found = address.resolve().map_err(cannot)?;
-                let listener = TcpListener::bind(&found[..]).map_err(cannot)?;
-                Ok(Listener {
-                    socket: Socket::Tcp(listener),
-                    _file: None,
-                })
-            }
-            _ => Err(Failure::misuse(
-                "--metrics takes unix:PATH or tcp:HOST:PORT",
-            )),
+        wanted.check().map_err(Failure::misuse)?;
+        if let Address::Unix(path) = address {
+            return Listener::on(path).map_err(cannot);
         }
+        let found = address.resolve().map_err(cannot)?;
+        let listener = TcpListener::bind(&found[..]).map_err(cannot)?;
+        Ok(Listener {
+            socket: Socket::Tcp(listener),
+            _file: None,
+        })
     }
 
     /// Takes one connection, if one waits, and answers what it asks.
