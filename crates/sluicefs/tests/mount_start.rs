@@ -241,3 +241,30 @@ fn a_server_that_goes_away_before_the_mount_is_usable_leaves_none() {
         assert!(line.contains("did the server just go away?"), "{line}");
     }
 }
+
+#[test]
+fn a_socket_for_metrics_takes_a_dead_ones_place_and_goes_with_the_mount() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let (export, socket) = (place.path("export"), place.path("metrics"));
+    fs::create_dir(&export).unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    let listen = format!("unix:{}", text(&socket));
+    let line = place.refused(text(&export), &["--metrics", &listen], None);
+    assert!(line.contains("something already does"), "{line}");
+    drop(listener);
+    assert!(socket.exists());
+
+    let words = ["mount", text(&export), text(&place.target), "--metrics"];
+    let mut command = sluice(&[&words[..], &["unix:metrics"]].concat());
+    command.current_dir(place.dir.path());
+    // With a log wanted, the background process keeps stderr: its end shows there.
+    command.env("RUST_LOG", "error").stderr(Stdio::piped());
+    let mut child = Daemon(command.spawn().unwrap());
+    assert_eq!(child.status(), 0);
+    UnixStream::connect(&socket).unwrap();
+    unmount(&place.target);
+    assert_eq!(child.stderr(), "");
+    assert!(!socket.exists());
+}

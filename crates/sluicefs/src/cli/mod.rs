@@ -3,9 +3,9 @@
 //!
 //! Exit status: 0 when the command did what it was asked to (`serve` and
 //! `mount` also when SIGINT, SIGTERM or SIGHUP ended them; a mount that was not
-//! usable by then ends by the signal), 1 when it could not, 2 for a command line or configuration file that makes no sense. `run`
-//! exits with what the guest's command did, and with 125 where others do with 1;
-//! `virtiofsd` as virtiofsd does.
+//! usable by then ends by the signal), 1 when it could not, 2 for a command line or
+//! configuration file that makes no sense. `run` exits with what the guest's command
+//! did, and with 125 where others do with 1; `virtiofsd` as virtiofsd does.
 
 mod docs;
 mod hints;

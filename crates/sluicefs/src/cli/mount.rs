@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 /// Mount an export of a 9P server, or a directory, on this machine.
 ///
-/// Returns once the mount is usable; the file system is served in the
-/// background until it is unmounted, with umount or fusermount3 -u, or until
-/// SIGTERM asks it to unmount itself. Interrupted before that, it mounts nothing.
-/// Root mounts directly, anybody else through fusermount3. mount(8) calls it for the types sluice and fuse.sluice.
+/// Returns once the mount is usable, and mounts nothing if it is interrupted before;
+/// the file system is served in the background until it is unmounted, with umount or
+/// fusermount3 -u, or until SIGTERM asks it to unmount itself. Root mounts directly,
+/// anybody else through fusermount3. mount(8) calls it for the types sluice and
+/// fuse.sluice.
 #[derive(Debug, Args)]
 #[command(override_usage = USAGE, after_help = OPTION_HELP)]
 pub struct MountArgs {

@@ -29,6 +29,7 @@ use sluice_vfs::FileService;
 use sluice_virtio::vhost_user::{Backend, Device, Error, Running, Served};
 pub use socket::Endpoint;
 use socket::Listening;
+pub(crate) use socket::listen_at;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

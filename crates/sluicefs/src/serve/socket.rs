@@ -107,7 +107,7 @@ fn take_over(number: i32) -> Result<Listener, Failure> {
 /// Listens at `path`. A socket that a dead server left there is replaced; one
 /// that something listens on, and what is no socket, is not. The file goes
 /// with the listener.
-pub(super) fn listen_at(path: &Path) -> Result<Listener, Failure> {
+pub(crate) fn listen_at(path: &Path) -> Result<Listener, Failure> {
     let error = match Listener::bind(path) {
         Ok(listener) => return Ok(listener),
         Err(error) => error,

@@ -2,13 +2,14 @@
 
 use super::figures::Figures;
 use crate::failure::Failure;
+use crate::serve::listen_at;
+use rustix::net::{SocketFlags, accept_with};
 use sluice_client::Address;
-use std::fs;
+use sluice_virtio::vhost_user;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 /// How long a peer may take for all it has to say, and to take the answer in.
@@ -50,44 +51,22 @@ impl MetricsAddress {
 
 /// Takes connections of those who ask.
 #[derive(Debug)]
-pub(in crate::mount) struct Listener {
-    socket: Socket,
+pub(in crate::mount) enum Listener {
     /// The socket's file goes with it.
-    _file: Option<RemoveOnDrop>,
-}
-
-#[derive(Debug)]
-enum Socket {
-    Unix(UnixListener),
+    Unix(vhost_user::Listener),
     Tcp(TcpListener),
-}
-
-#[derive(Debug)]
-struct RemoveOnDrop(PathBuf);
-
-impl Drop for RemoveOnDrop {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
 }
 
 impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.socket {
-            Socket::Unix(listener) => listener.as_fd(),
-            Socket::Tcp(listener) => listener.as_fd(),
+        match self {
+            Listener::Unix(listener) => listener.as_fd(),
+            Listener::Tcp(listener) => listener.as_fd(),
         }
     }
 }
 
 impl Listener {
-    /// On a unix socket, which is made.
-    pub(super) fn on(path: &Path) -> io::Result<Self> {
-        let socket = Socket::Unix(UnixListener::bind(path)?);
-        let _file = Some(RemoveOnDrop(path.to_owned()));
-        Ok(Listener { socket, _file })
-    }
-
     pub(super) fn bind(wanted: &MetricsAddress) -> Result<Self, Failure> {
         let address = &wanted.address;
         let cannot = |error: io::Error| {
@@ -96,22 +75,20 @@ impl Listener {
         };
         wanted.check().map_err(Failure::misuse)?;
         if let Address::Unix(path) = address {
-            return Listener::on(path).map_err(cannot);
+            return Ok(Listener::Unix(listen_at(path)?));
         }
         let found = address.resolve().map_err(cannot)?;
         let listener = TcpListener::bind(&found[..]).map_err(cannot)?;
-        Ok(Listener {
-            socket: Socket::Tcp(listener),
-            _file: None,
-        })
+        Ok(Listener::Tcp(listener))
     }
 
     /// Takes one connection, if one waits, and answers what it asks.
     pub(super) fn answer_one(&self, figures: &Figures) {
-        let outcome = match &self.socket {
-            Socket::Unix(listener) => listener.accept().and_then(|(it, _)| answer(it, figures)),
-            Socket::Tcp(listener) => listener.accept().and_then(|(it, _)| answer(it, figures)),
-        };
+        let accepted = accept_with(self, SocketFlags::CLOEXEC).map_err(io::Error::from);
+        let outcome = accepted.and_then(|stream| match self {
+            Listener::Unix(_) => answer(UnixStream::from(stream), figures),
+            Listener::Tcp(_) => answer(TcpStream::from(stream), figures),
+        });
         if let Err(error) = outcome {
             tracing::debug!(%error, "a question about the mount was not answered");
         }

@@ -5,6 +5,7 @@ use super::http::Listener;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use sluice_virtio::vhost_user;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
@@ -19,16 +20,16 @@ pub(super) fn bind(device: &str) -> io::Result<Listener> {
     }
     let _alone = sweep_folder(&folder)?;
     let path = folder.join(file_name(device));
-    let listener = match Listener::on(&path) {
+    let listener = match vhost_user::Listener::bind(&path) {
         // The number is this mount's: whoever had it before is gone.
-        Err(error) if error.raw_os_error() == Some(Errno::ADDRINUSE.raw_os_error()) => {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             fs::remove_file(&path)?;
-            Listener::on(&path)?
+            vhost_user::Listener::bind(&path)?
         }
         outcome => outcome?,
     };
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    Ok(Listener::Unix(listener))
 }
 
 /// Removes sockets that were left behind by mounts of this user whose process was
