@@ -46,6 +46,9 @@ pub enum Error {
     /// A request that no message can carry.
     #[error("the request is too long for a message")]
     TooLong,
+    /// Who answers speaks something else.
+    #[error("no 9P server answers there{0}")]
+    Foreign(String),
     /// No connection could be made.
     #[error("{0}")]
     Connect(String),
@@ -56,7 +59,7 @@ impl Error {
     pub fn errno(&self) -> Errno {
         match self {
             Error::Refused(errno) | Error::Told { errno, .. } => *errno,
-            Error::Violation(_) => Errno::EPROTO,
+            Error::Violation(_) | Error::Foreign(_) => Errno::EPROTO,
             Error::Lost(lost) => lost.errno(),
             Error::TimedOut(_) => Errno::ETIMEDOUT,
             Error::NotInDialect { .. } => Errno::EOPNOTSUPP,
@@ -68,7 +71,7 @@ impl Error {
 
     /// Whether nothing more can be asked for over the connection.
     pub fn is_fatal(&self) -> bool {
-        matches!(self, Error::Lost(_) | Error::Connect(_))
+        matches!(self, Error::Lost(_) | Error::Connect(_) | Error::Foreign(_))
     }
 
     /// Whether the server has no such operation: servers say that with either number.

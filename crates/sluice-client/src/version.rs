@@ -67,6 +67,25 @@ fn is_error(answer: &[u8]) -> bool {
     matches!(answer.get(4), Some(7 | 107))
 }
 
+/// Whether it is one of these, or an Rversion.
+fn is_answer(answer: &[u8]) -> bool {
+    is_error(answer) || matches!(answer.get(4), Some(101))
+}
+
+/// What speaks no 9P often says in words what it is, and how it began is here.
+fn foreign(transport: &dyn Transport, start: &[u8]) -> Error {
+    let mut rest = [0; 64];
+    let len = transport.receive(&mut [IoSliceMut::new(&mut rest)], false);
+    let rest = rest.get(..len.unwrap_or(0)).unwrap_or_default();
+    let said = [start, rest].concat();
+    let line = said.split(|byte| matches!(byte, b'\r' | b'\n')).next();
+    let line = String::from_utf8_lossy(line.unwrap_or_default()).into_owned();
+    Error::Foreign(match line.contains(|c: char| !(' '..='~').contains(&c)) {
+        true => String::new(),
+        false => format!(" (it says \"{line}\")"),
+    })
+}
+
 fn exchange(
     transport: &dyn Transport,
     dialect: Dialect,
@@ -99,8 +118,8 @@ fn exchange(
     fill(transport, answer, deadline, options)?;
     let header = Header::peek(answer).map_err(Violation::from)?;
     let size = header.size as usize;
-    if !(HEADER_LEN..=REPLY_MAX).contains(&size) {
-        return Err(Lost::Violation(Violation::Size(header.size)).into());
+    if !(HEADER_LEN..=REPLY_MAX).contains(&size) || !is_answer(answer) {
+        return Err(foreign(transport, answer));
     }
     answer.resize(size, 0);
     let body = answer.get_mut(HEADER_LEN..).unwrap_or_default();

@@ -235,5 +235,5 @@ fn is_missing(errno: Errno) -> bool {
 
 /// Whether another connection may do better.
 pub(super) fn is_lost(error: &Error) -> bool {
-    matches!(error, Error::Lost(_) | Error::Connect(_))
+    error.is_fatal()
 }

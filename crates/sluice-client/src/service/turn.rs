@@ -238,7 +238,7 @@ const ERRNO_MAX: i32 = 133;
 /// without the operation for good, and numbers that no program knows are `EIO`.
 pub(super) fn errno(error: &Error) -> Errno {
     match error {
-        Error::Lost(_) | Error::Connect(_) => Errno::EIO,
+        Error::Lost(_) | Error::Connect(_) | Error::Foreign(_) => Errno::EIO,
         Error::Refused(errno) | Error::Told { errno, .. } => match *errno {
             Errno::ENOSYS => Errno::EOPNOTSUPP,
             errno if errno.raw() > ERRNO_MAX => Errno::EIO,

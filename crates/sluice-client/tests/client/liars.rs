@@ -399,7 +399,14 @@ fn a_server_that_speaks_something_else_is_said_to() {
             &b"\x14\0\0\0\x65\xff\xff\0\x20\0\0\x07\0unknown"[..],
             "none of the dialects",
         ),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "breaks the protocol"),
+        (
+            b"SSH-2.0-OpenSSH_9.2p1\r\n",
+            "no 9P server answers there (it says \"SSH-2.0-OpenSSH_9.2p1\")",
+        ),
+        (
+            b"\x16\x03\x01\0\x02\x02\x16\x03",
+            "no 9P server answers there",
+        ),
         (b"", "closed it"),
     ] {
         let (ours, mut theirs) = UnixStream::pair().unwrap();

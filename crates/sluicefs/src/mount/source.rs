@@ -4,7 +4,7 @@ use super::options::{MountOptions, Trans};
 use crate::failure::{Failure, system_words};
 use crate::layers::second_look::SecondLooks;
 use crate::layers::xattr_map::XattrMapped;
-use crate::remote::{Location, cannot_attach, try_to_attach};
+use crate::remote::{Location, cannot_mount, try_to_attach};
 use crate::share;
 use sluice_client::{Address, ConnectOptions, Meter, Persistence, RemoteService};
 use sluice_proto::fuse::serve::CacheMode;
@@ -187,7 +187,7 @@ fn open_server(place: &Location, options: &MountOptions) -> Result<Opened, Failu
     let meter = Some(Arc::clone(&service.connect.meter));
     let service = RemoteService::new(address, service);
     let connected = service.connect_ahead();
-    connected.map_err(|error| cannot_attach(export, &error))?;
+    connected.map_err(|error| cannot_mount(export, &error))?;
     let service: Arc<dyn FileService> = Arc::new(service);
     let service = match &options.policy.xattr_map {
         Some(map) => Arc::new(XattrMapped::new(service, map.clone())),

@@ -1,8 +1,8 @@
 //! `sluice cat`.
 
-use super::{Location, Outcome, Remotes, failed, progress, written};
+use super::{Location, Outcome, Remotes, failed_or, progress, told_by, written};
 use crate::failure::Failure;
-use sluice_client::{File, OpenFlags};
+use sluice_client::{Errno, Error, File, OpenFlags};
 use std::io::{self, BufRead, IsTerminal, Write};
 
 /// Writes files to stdout, one after the other.
@@ -17,7 +17,7 @@ pub(crate) fn cat(remotes: &mut Remotes, places: &[Location]) -> Outcome {
 fn cat_one(remotes: &mut Remotes, place: &Location) -> Result<(), Failure> {
     let client = remotes.client(place)?;
     let opened = client.open(&place.path, OpenFlags::READ);
-    let file = opened.map_err(|error| failed("open", &place.to_string(), &error))?;
+    let file = opened.map_err(|error| cannot("open", place, &error))?;
     copy_out(&file, place)
 }
 
@@ -31,10 +31,9 @@ fn copy_out(file: &File, place: &Location) -> Result<(), Failure> {
     };
     let mut reader = file.reader(0);
     loop {
-        let bytes = reader.fill_buf().map_err(|error| {
-            let why = crate::failure::system_words(&error);
-            Failure::new(format!("cannot read '{place}': {why}"))
-        })?;
+        let bytes = reader
+            .fill_buf()
+            .map_err(|error| cannot("read", place, &told_by(error)))?;
         if bytes.is_empty() {
             break;
         }
@@ -47,4 +46,9 @@ fn copy_out(file: &File, place: &Location) -> Result<(), Failure> {
     }
     bar.finish_and_clear();
     written(out.flush())
+}
+
+fn cannot(verb: &str, place: &Location, error: &Error) -> Failure {
+    let is_dir = (Errno::EISDIR, "sluice ls shows what is in it");
+    failed_or(verb, place, error, is_dir)
 }

@@ -47,7 +47,7 @@ fn list_one(
     title: Option<usize>,
 ) -> Result<(), Failure> {
     let client = remotes.client(place)?;
-    let cannot = |error| failed("list", &place.to_string(), &error);
+    let cannot = |error| failed("list", place, &error);
     let attr = match how.long || how.itself {
         true => client.symlink_metadata(&place.path),
         false => client.metadata(&place.path),

@@ -24,6 +24,7 @@ use crate::failure::{Failure, system_words};
 use crate::logging::say;
 use sluice_client::{Client, ConnectOptions, Errno, Error, ExportAddress};
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Connections that were made, for more than one place on a server.
@@ -52,10 +53,7 @@ impl Remotes {
             ..self.options.clone()
         };
         let connected = Client::connect(&place.export.address, &options);
-        let client = connected.map_err(|error| match error {
-            Error::Connect(words) => Failure::new(words),
-            other => failed("attach to", &name, &other),
-        })?;
+        let client = connected.map_err(|error| cannot_attach(&place.export, &error, AS_ANOTHER))?;
         self.made.push((name, client.clone()));
         Ok(client)
     }
@@ -65,20 +63,27 @@ impl Remotes {
 pub(crate) fn try_to_attach(place: &Location, options: &ConnectOptions) -> Result<(), Failure> {
     match Client::connect(&place.export.address, options) {
         Ok(client) => check_dir(&client, place),
-        Err(error) => Err(cannot_attach(&place.export, &error)),
+        Err(error) => Err(cannot_mount(&place.export, &error)),
     }
 }
 
 /// That an export cannot be mounted, and what to do about it where that is known.
-pub(crate) fn cannot_attach(export: &ExportAddress, error: &Error) -> Failure {
+pub(crate) fn cannot_mount(export: &ExportAddress, error: &Error) -> Failure {
+    let as_another = "-o access=any,dfltuid=UID asks as another user";
+    cannot_attach(export, error, as_another)
+}
+
+fn cannot_attach(export: &ExportAddress, error: &Error, as_another: &str) -> Failure {
     if let Error::Connect(words) = error {
         return Failure::new(words);
     }
     let failure = Failure::new(format!("cannot attach to '{export}': {error}"));
-    match error.errno() {
-        Errno::ENOENT => failure.advise("does the server have an export of that name?"),
-        Errno::EACCES | Errno::EPERM => {
-            failure.advise("-o access=any,dfltuid=UID asks as another user")
+    match error {
+        Error::Foreign(_) => failure.advise("give the address of one"),
+        Error::Lost(_) | Error::TimedOut(_) => failure.advise("is it 9P that is served there?"),
+        error if is_refusal(error) => failure.advise(as_another),
+        error if error.errno() == Errno::ENOENT => {
+            failure.advise("does the server have an export of that name?")
         }
         _ => failure,
     }
@@ -120,15 +125,52 @@ impl Outcome {
     }
 }
 
-/// `cannot VERB 'WHAT': why`, and what to do about it where that is known.
-pub(crate) fn failed(verb: &str, what: &str, error: &Error) -> Failure {
-    let failure = Failure::new(format!("cannot {verb} '{what}': {error}"));
+const AS_ANOTHER: &str = "ask as another user with --user";
+
+/// Whether somebody else might be let.
+fn is_refusal(error: &Error) -> bool {
+    matches!(error.errno(), Errno::EACCES | Errno::EPERM)
+}
+
+/// `cannot VERB 'WHAT': why`, and what to do about it where that is known whatever
+/// was to be done.
+fn failed(verb: &str, place: &Location, error: &Error) -> Failure {
+    let failure = Failure::new(format!("cannot {verb} '{place}': {error}"));
     match error.errno() {
-        Errno::EACCES | Errno::EPERM => failure.advise("ask as another user with --user"),
-        Errno::EISDIR => failure.advise("-r takes directories"),
+        _ if matches!(error, Error::Lost(_)) => failure.advise("is the server still running?"),
+        Errno::EACCES | Errno::EPERM => failure.advise(AS_ANOTHER),
+        Errno::ENOSPC | Errno::EDQUOT => failure.advise("make room on the server"),
         Errno::ETIMEDOUT => failure.advise("--timeout lets it wait longer"),
         _ => failure,
     }
+}
+
+/// The same, with what to do about one error of which only who asks knows that.
+fn failed_or(
+    verb: &str,
+    place: &Location,
+    error: &Error,
+    (errno, advice): (Errno, &str),
+) -> Failure {
+    let failure = failed(verb, place, error);
+    match error.errno() == errno {
+        true => failure.advise(advice),
+        false => failure,
+    }
+}
+
+/// What the server answered to a stream.
+fn told_by(error: io::Error) -> Error {
+    let errno = Errno::from_raw(error.raw_os_error().unwrap_or(0));
+    match error.downcast::<Error>() {
+        Ok(told) => told,
+        Err(_) => errno.into(),
+    }
+}
+
+/// Whether it is a directory, or leads to one.
+fn is_dir(client: &Client, path: &Path) -> bool {
+    client.metadata(path).is_ok_and(|attr| attr.mode.is_dir())
 }
 
 /// What came of writing to stdout: a closed pipe is the reader's choice.

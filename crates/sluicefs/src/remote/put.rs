@@ -1,6 +1,6 @@
 //! `sluice put`.
 
-use super::{Location, Outcome, Remotes, failed, progress, umask};
+use super::{Location, Outcome, Remotes, failed_or, is_dir, progress, told_by, umask};
 use crate::failure::Failure;
 use crate::logging::say;
 use indicatif::ProgressBar;
@@ -34,9 +34,7 @@ pub(crate) fn put(remotes: &mut Remotes, sources: &[PathBuf], to: &PutTo<'_>) ->
             return outcome;
         }
     };
-    let is_dir = client
-        .metadata(&to.place.path)
-        .is_ok_and(|attr| attr.mode.is_dir());
+    let is_dir = is_dir(&client, &to.place.path);
     if !is_dir && (sources.len() > 1 || to.place.is_dir_by_name()) {
         let failure = Failure::new(format!("'{}' is no directory on the server", to.place));
         outcome.note(Err(failure.advise("make it with sluice mkdir")));
@@ -157,7 +155,7 @@ impl Copy<'_> {
         // What goes into it must be allowed to.
         let mode = (mode & 0o7777 & !self.umask) | 0o300;
         match self.client.create_dir(to, mode) {
-            Err(error) if error.errno() == Errno::EEXIST => Ok(()),
+            Err(error) if error.errno() == Errno::EEXIST && is_dir(self.client, to) => Ok(()),
             other => other.map_err(|error| self.cannot("make", to, &error)),
         }
     }
@@ -206,10 +204,9 @@ impl Copy<'_> {
                 Err(error) => return Err(Failure::from_io("read", source, &error)),
             };
             let piece = buf.get(..len).unwrap_or_default();
-            writer.write_all(piece).map_err(|error| {
-                let why = crate::failure::system_words(&error);
-                Failure::new(format!("cannot write '{}': {why}", self.place.at(to)))
-            })?;
+            writer
+                .write_all(piece)
+                .map_err(|error| cannot(told_by(error)))?;
             self.bar.inc(len as u64);
         }
         writer.finish().map_err(cannot)?;
@@ -219,7 +216,8 @@ impl Copy<'_> {
     }
 
     fn cannot(&self, verb: &str, to: &Path, error: &sluice_client::Error) -> Failure {
-        failed(verb, &self.place.at(to).to_string(), error)
+        let is_missing = (Errno::ENOENT, "make the directory with sluice mkdir -p");
+        failed_or(verb, &self.place.at(to), error, is_missing)
     }
 }
 

@@ -1,10 +1,10 @@
 //! `sluice rm` and `sluice mkdir`.
 
-use super::{Location, Outcome, Remotes, failed, umask};
+use super::{Location, Outcome, Remotes, failed, failed_or, is_dir, umask};
 use crate::failure::Failure;
 use sluice_client::{Client, Dir, Errno};
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Component, Path};
 
 /// What to remove.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,11 +28,22 @@ pub(crate) fn remove(remotes: &mut Remotes, places: &[Location], how: Removal) -
 }
 
 fn remove_one(client: &Client, place: &Location, how: Removal) -> Result<(), Failure> {
+    let no_name = match place.path.components().next_back() {
+        Some(Component::Normal(_)) => None,
+        Some(Component::ParentDir) => Some("it ends in '..'; name the directory itself"),
+        _ => Some("it is the root of the export; name what is in it"),
+    };
+    if let Some(why) = no_name {
+        return Err(Failure::new(format!("cannot remove '{place}': {why}")));
+    }
     match client.remove_file(&place.path) {
         Ok(()) => Ok(()),
         Err(error) if how.force && error.errno() == Errno::ENOENT => Ok(()),
         Err(error) if how.recursive && may_be_dir(&error) => remove_tree(client, place),
-        Err(error) => Err(failed("remove", &place.to_string(), &error)),
+        Err(error) => {
+            let is_dir = (Errno::EISDIR, "-r takes directories");
+            Err(failed_or("remove", place, &error, is_dir))
+        }
     }
 }
 
@@ -73,7 +84,7 @@ fn remove_tree(client: &Client, place: &Location) -> Result<(), Failure> {
         let names = way.iter().skip(1).map(|dir| dir.name.as_os_str());
         let mut path = place.path.clone();
         path.extend(names.chain(name.as_deref()));
-        failed("remove", &place.at(&path).to_string(), &error)
+        failed("remove", &place.at(&path), &error)
     })
 }
 
@@ -152,9 +163,11 @@ pub(crate) fn make_dirs(
         let made = remotes.client(place).and_then(|client| {
             let made = match parents {
                 true => make_way(&client, &place.path, usual | 0o300, mode),
+                false if place.path.file_name().is_none() => Err(Errno::EEXIST.into()),
                 false => client.create_dir(&place.path, mode),
             };
-            made.map_err(|error| failed("make", &place.to_string(), &error))
+            let is_missing = (Errno::ENOENT, "-p makes those above, too");
+            made.map_err(|error| failed_or("make", place, &error, is_missing))
         });
         outcome.note(made);
     }
@@ -162,22 +175,23 @@ pub(crate) fn make_dirs(
 }
 
 fn make_way(client: &Client, path: &Path, above: u32, mode: u32) -> sluice_client::Result<()> {
-    if client.metadata(path).is_ok_and(|attr| attr.mode.is_dir()) {
-        return Ok(());
-    }
-    if let Some(parent) = path.parent() {
-        make_way(client, parent, above, above)?;
-    }
-    match client.create_dir(path, mode) {
-        // Somebody else did meanwhile.
-        Err(error) if error.errno() == Errno::EEXIST => {
-            match client.metadata(path)?.mode.is_dir() {
-                true => Ok(()),
-                false => Err(error),
-            }
+    let mut missing = Vec::new();
+    for dir in path.ancestors() {
+        match client.metadata(dir) {
+            Ok(attr) if attr.mode.is_dir() => break,
+            Err(error) if error.errno() == Errno::ENOTDIR => return Err(error),
+            _ => missing.push(dir),
         }
-        other => other,
     }
+    while let Some(dir) = missing.pop() {
+        let mode = if missing.is_empty() { mode } else { above };
+        match client.create_dir(dir, mode) {
+            // Somebody else did meanwhile.
+            Err(error) if error.errno() == Errno::EEXIST && is_dir(client, dir) => {}
+            other => other?,
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

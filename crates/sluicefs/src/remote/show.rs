@@ -21,7 +21,7 @@ pub(crate) fn stat(remotes: &mut Remotes, places: &[Location]) -> Outcome {
 fn stat_one(remotes: &mut Remotes, place: &Location) -> Result<(), Failure> {
     let client = remotes.client(place)?;
     let asked = client.symlink_metadata(&place.path);
-    let attr = asked.map_err(|error| failed("ask for", &place.to_string(), &error))?;
+    let attr = asked.map_err(|error| failed("ask for", place, &error))?;
     let mut text = Vec::new();
     text.extend(b"Path: ");
     let path = place.path.as_os_str();

@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::process::{Output, Stdio};
 
 const DIALECTS: [&str; 4] = ["9P2000.L.sluice", "9P2000.L", "9P2000.u", "9P2000"];
@@ -277,6 +278,84 @@ fn what_goes_wrong_is_one_line_and_the_rest_is_done() {
         assert!(line.contains("--help'"), "{line}");
     }
     server.stop();
+}
+
+/// What is refused, and what the line says to do about it.
+#[test]
+fn what_is_refused_comes_with_advice() {
+    let server = Server::start(&[]);
+    fs::write(server.share().join("file"), "content").unwrap();
+    fs::create_dir_all(server.share().join("dir/file")).unwrap();
+    symlink("nowhere", server.share().join("dangling")).unwrap();
+    let place = |path| server.place(path);
+    let local = tempfile::tempdir().unwrap();
+    fs::write(local.path().join("dir"), "").unwrap();
+    let (local_file, share) = (local.path().join("dir"), server.share());
+    for (arguments, expected) in [
+        (
+            &["rm", "-rf", &place("/")][..],
+            "/': it is the root of the export; name what is in it",
+        ),
+        (&["rm", "-r", &place("")], "root of the export"),
+        (&["rm", "-r", &place("./")], "root of the export"),
+        (
+            &["rm", "-r", &place("dir/..")],
+            "it ends in '..'; name the directory itself",
+        ),
+        (&["rm", &place("dir")], "Is a directory; -r takes"),
+        (&["mkdir", &place("/")], "/': File exists"),
+        (&["mkdir", &place("a/b")], "; -p makes those above"),
+        (
+            &["mkdir", "-p", &place("file/a/b")],
+            "file/a/b': Not a directory",
+        ),
+        (&["mkdir", "-p", &place("file")], "file': File exists"),
+        (
+            &["mkdir", "-p", &place("dangling")],
+            "dangling': File exists",
+        ),
+        (&["cat", &place("dir")], "Is a directory; sluice ls shows"),
+        (
+            &["put", text(&local_file), &place("a/b")],
+            "; make the directory with sluice mkdir",
+        ),
+        (
+            &["put", text(&local_file), &place("/")],
+            "dir': Is a directory",
+        ),
+        (
+            &["put", "-r", text(&share.join("dir")), &place("file")],
+            "file': File exists",
+        ),
+        (
+            &["ls", &format!("unix:{}#none", text(&server.socket()))],
+            "; does the server have an export of that name?",
+        ),
+    ] {
+        let (status, line) = status_and_line(&run(arguments));
+        assert_eq!((status, line.contains(expected)), (1, true), "{line}");
+    }
+    assert!(server.share().join("dir/file").is_dir());
+    server.stop();
+}
+
+#[test]
+fn who_speaks_no_9p_is_said_to() {
+    let local = tempfile::tempdir().unwrap();
+    let socket = local.path().join("ssh");
+    let listener = UnixListener::bind(&socket).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            stream.unwrap().write_all(b"SSH-2.0-X_1\r\n").unwrap();
+        }
+    });
+    let place = format!("unix:{}", text(&socket));
+    let (status, line) = status_and_line(&run(&["ls", &place]));
+    let expected = format!(
+        "sluice: cannot attach to '{place}': no 9P server answers there (it says \"SSH-2.0-X_1\"); \
+        give the address of one"
+    );
+    assert_eq!((status, line), (1, expected));
 }
 
 /// How long a directory is does not matter to what `ls` and `rm` keep in memory.
