@@ -54,6 +54,8 @@ fn lines_of_fstab_mount() {
         mounted
         cat mnt/file
         touch mnt/new 2>/dev/null || echo refused
+        mount -T fstab "$PWD/mnt" -o remount,rw
+        touch mnt/old
         umount mnt
         mount -T fstab "$PWD/mnt" -o rw
         echo new >mnt/new

@@ -4,7 +4,7 @@
 mod common;
 
 use common::mount::{Counted, Mount, mount_words};
-use common::{run, skip, text};
+use common::{run, skip, status_and_line, text};
 use rustix::fs::{Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use sluice_virtio::memory::{GuestMemory, Region, RegionSpec};
@@ -456,4 +456,33 @@ fn a_remount_changes_how_access_times_are_kept_and_nothing_else() {
         let now = mount_words(&mount.target).unwrap();
         assert_eq!(now, expected, "{words}");
     }
+}
+
+#[test]
+fn a_remount_refuses_what_only_a_new_mount_can_have() {
+    let Some(mount) = Mount::new("cache=never,allow_other,xattrmap=:ok:all:::") else {
+        return;
+    };
+    let remount = |words: &str| {
+        let options = format!("remount,{words}");
+        run(&["mount", "-o", &options, text(&mount.target)])
+    };
+    let before = mount_words(&mount.target);
+    for (words, named) in [
+        ("ro,cache=always", "'cache=always'"),
+        ("cache=metadata,ro", "'cache=metadata'"),
+        ("poll=off", "'poll=off'"),
+        ("xattrmap=:map::user.h.:", "'xattrmap=:map::user.h.:'"),
+    ] {
+        let (status, line) = status_and_line(&remount(words));
+        assert_eq!(status, 1, "{line}");
+        assert!(line.contains(named), "{line}");
+        assert!(line.contains("unmount it, and mount it again"), "{line}");
+        assert_eq!(mount_words(&mount.target), before, "{line}");
+    }
+    // As mount(8) repeats what fstab(5) says.
+    let output = remount("cache=none,allow_other,noauto,ro");
+    assert!(output.status.success(), "{output:?}");
+    let words = mount_words(&mount.target).unwrap();
+    assert!(words.starts_with("ro,"), "{words}");
 }

@@ -412,24 +412,35 @@ fn a_directory_of_an_export_is_mounted_alone_and_found_again() {
 
 #[test]
 fn a_mount_whose_process_was_killed_is_told_of_and_goes() {
-    let Some(mut scene) = Scene::new("cache=never", &[]) else {
-        return;
-    };
-    let number = rustix::fs::stat(&scene.target).unwrap().st_dev;
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let socket = PathBuf::from(format!("/run/sluice/mount-{major}-{minor}.sock"));
-    assert!(socket.exists());
-    scene.mount.0.kill().unwrap();
-    scene.mount.0.wait().unwrap();
-    let error = fs::metadata(&scene.target).unwrap_err();
-    let expected = rustix::io::Errno::NOTCONN.raw_os_error();
-    assert_eq!(error.raw_os_error(), Some(expected), "{error}");
-    let (status, line) = status_and_line(&run(&["stats", text(&scene.target)]));
-    assert_eq!(status, 1);
-    assert!(line.contains("does its process still run?"), "{line}");
-    assert!(!socket.exists(), "it answers nobody any more");
-    unmount(&scene.target);
-    fs::read_dir(&scene.target).unwrap();
+    for is_unmounted in [false, true] {
+        let Some(mut scene) = Scene::new("cache=never", &[]) else {
+            return;
+        };
+        let number = rustix::fs::stat(&scene.target).unwrap().st_dev;
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let socket = PathBuf::from(format!("/run/sluice/mount-{major}-{minor}.sock"));
+        assert!(socket.exists());
+        scene.mount.0.kill().unwrap();
+        scene.mount.0.wait().unwrap();
+        let error = fs::metadata(&scene.target).unwrap_err();
+        let expected = rustix::io::Errno::NOTCONN.raw_os_error();
+        assert_eq!(error.raw_os_error(), Some(expected), "{error}");
+        if is_unmounted {
+            unmount(&scene.target);
+        }
+        let (status, line) = status_and_line(&run(&["stats", text(&scene.target)]));
+        assert_eq!(status, 1);
+        let why = match is_unmounted {
+            false => "does its process still run?",
+            true => "no mount of sluice is on",
+        };
+        assert!(line.contains(why), "{line}");
+        assert!(!socket.exists(), "it answers nobody any more");
+        if !is_unmounted {
+            unmount(&scene.target);
+        }
+        fs::read_dir(&scene.target).unwrap();
+    }
 }
 
 /// Has so many threads read what nobody answers for, and waits until the mount knows:

@@ -75,7 +75,8 @@ Mount options:
   allow_root           let root in, and nobody else (user_allow_other as well; nothing is
                        cached, lest others see it); from root it means nothing
   remount              change ro or rw and what is for mount(8) below of a mount that is
-                       there; what is not named stays as it is, and so does all else
+                       there; what is not named stays as it is, and what would change
+                       anything else is refused
   default_permissions  accepted; the kernel always checks permissions
   cache=MODE           never (none), metadata, auto (default), always (loose)
   negtimeout=MS        remember missing names for so many milliseconds; -1 for ever

@@ -123,6 +123,7 @@ fn start(config: &MountConfig) -> Result<Running, Failure> {
     let figures = Figures {
         source,
         target: target.display().to_string(),
+        options: config.options.words.join(","),
         requests: Arc::clone(&mounted.requests),
         meter,
     };

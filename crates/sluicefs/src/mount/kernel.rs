@@ -108,24 +108,6 @@ impl KernelMount {
     }
 }
 
-/// Gives the mount of ours on `target` the flags that `options` name. Nothing else of
-/// it changes, and the server is not asked: it may be away.
-///
-/// # Errors
-/// No mount of ours there, files that are open for writing, too few rights.
-pub fn remount(target: &Path, options: &MountOptions) -> Result<(), Failure> {
-    let found = mount_table::find(target, FS_TYPE)?;
-    let flags = options.flags_over(&found.words);
-    rustix::mount::mount_remount(&found.path, flags, c"").map_err(|errno| {
-        let failure = Failure::from_io("remount", target, &errno.into());
-        match errno {
-            Errno::BUSY => failure.advise("files there are open for writing"),
-            Errno::PERM => failure.advise("only root may"),
-            _ => failure,
-        }
-    })
-}
-
 /// The mount point as an absolute path without symlinks. It may be the root of
 /// another mount, but not of one of ours: two on one point are a mistake.
 ///

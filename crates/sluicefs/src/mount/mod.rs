@@ -5,7 +5,8 @@
 //! process. `kernel` mounts and unmounts (or `fusermount`, for ordinary users), a
 //! crew of threads takes `requests` from `device` into `buffer`s and serves them,
 //! `exchange` carries the replies, `notifier` sends invalidations from a thread of
-//! its own, `caller` knows who need not wait, `stats` tells what was done, and `daemon` is going to the background.
+//! its own, `caller` knows who need not wait, `stats` tells what was done, `remount`
+//! changes what can be changed later, and `daemon` is going to the background.
 
 mod buffer;
 mod caller;
@@ -18,13 +19,14 @@ mod kernel;
 mod mount_table;
 mod notifier;
 mod options;
+mod remount;
 mod requests;
 mod source;
 mod stats;
 
 pub use command::{MountConfig, run};
-pub use kernel::remount;
 pub use options::{MountOptions, ServerOptions, Trans};
+pub use remount::remount;
 pub use source::Source;
 pub use stats::MetricsAddress;
 pub(crate) use stats::fetch as fetch_stats;

@@ -108,7 +108,7 @@ impl Source {
 
     fn checked(self, options: &MountOptions) -> Result<Self, String> {
         match &self {
-            Source::Directory(dir) => match options.server_words.first() {
+            Source::Directory(dir) => match options.server_word() {
                 Some(word) => Err(format!(
                     "mount option '{word}' is about servers, and '{}' is a directory",
                     dir.display()

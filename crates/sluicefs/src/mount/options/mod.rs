@@ -39,8 +39,8 @@ pub struct MountOptions {
     pub is_cache_named: bool,
     /// Words for the kernel's security modules.
     pub contexts: Vec<String>,
-    /// The words about servers that were given.
-    pub server_words: Vec<String>,
+    /// All words that were given, but for those that tell a file system nothing.
+    pub words: Vec<String>,
 }
 
 impl Default for MountOptions {
@@ -57,7 +57,7 @@ impl Default for MountOptions {
             server: ServerOptions::default(),
             is_cache_named: false,
             contexts: Vec::new(),
-            server_words: Vec::new(),
+            words: Vec::new(),
         }
     }
 }
@@ -143,6 +143,52 @@ impl MountOptions {
         self.allow_other || self.allow_root
     }
 
+    /// The first word about servers.
+    pub(super) fn server_word(&self) -> Option<&str> {
+        let mut words = self.words.iter();
+        let word = words.find(|word| ServerOptions::is_word(name(word)))?;
+        Some(word)
+    }
+
+    /// Of these words the last one that a mount which was made with the words of the list
+    /// `made_with` cannot follow: it is not about what the kernel changes of a mount.
+    /// mount(8) repeats to a remount what fstab(5) says, and that is no change.
+    pub(super) fn only_for_new(&self, made_with: &str) -> Option<&str> {
+        let mut made = MountOptions::default();
+        made.add_sloppily(made_with).ok()?;
+        let with = |words: &[String]| {
+            let mut options = made.clone();
+            let added = options.add_sloppily(&words.join(","));
+            added.map(|()| options.without_changeable())
+        };
+        let is_change = |words: &[String]| with(words) != Ok(made.without_changeable());
+        if !is_change(&self.words) {
+            return None;
+        }
+        let mut words = self.words.iter();
+        let word = words.rfind(|word| is_change(std::slice::from_ref(word)))?;
+        Some(word)
+    }
+
+    /// What stays as it is for as long as there is the mount.
+    fn without_changeable(&self) -> MountOptions {
+        let mut contexts = self.contexts.clone();
+        contexts.sort();
+        contexts.dedup();
+        MountOptions {
+            flags: MountFlags::empty(),
+            named_flags: MountFlags::empty(),
+            remount: false,
+            // The mount table, and so mount(8), does not tell them apart.
+            allow_other: self.lets_others_in(),
+            allow_root: false,
+            is_cache_named: false,
+            contexts,
+            words: Vec::new(),
+            ..self.clone()
+        }
+    }
+
     fn add_each(
         &mut self,
         list: &str,
@@ -150,12 +196,15 @@ impl MountOptions {
     ) -> Result<(), String> {
         self.remount |= split(list).any(|word| word == "remount");
         for word in split(list) {
-            let name = word.split('=').next().unwrap_or(word);
+            let name = name(word);
             let mut names = Self::words().map(|known| known.trim_end_matches('='));
             match flags::is_for_others(word) {
                 true => {}
                 false if self.remount && OF_THE_KERNEL.contains(&name) => {}
-                false if names.any(|known| known == name) => self.add_word(word)?,
+                false if names.any(|known| known == name) => {
+                    self.add_word(word)?;
+                    self.words.push(word.to_owned());
+                }
                 false => of_unknown(unknown(word))?,
             }
         }
@@ -231,7 +280,6 @@ impl MountOptions {
         }
         let added = self.server.add(name, value);
         added.map_err(|why| format!("mount option '{word}': {why}"))?;
-        self.server_words.push(word.to_owned());
         Ok(true)
     }
 }
@@ -249,9 +297,14 @@ fn split(list: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| !word.is_empty())
 }
 
+/// What stands in front of a value.
+fn name(word: &str) -> &str {
+    word.split('=').next().unwrap_or(word)
+}
+
 /// A word that is not known, or has a value too many or too few.
 fn unknown(word: &str) -> String {
-    let name = word.split('=').next().unwrap_or(word);
+    let name = name(word);
     let known = |option: &&str| option.trim_end_matches('=') == name;
     if let Some(option) = MountOptions::words().find(known) {
         let wants = if option.ends_with('=') {

@@ -84,6 +84,12 @@ impl ServerOptions {
         "wfdno=",
     ];
 
+    /// Whether a word with this name is about servers.
+    pub(super) fn is_word(name: &str) -> bool {
+        let mut words = ServerOptions::WORDS.iter();
+        words.any(|known| known.trim_end_matches('=') == name)
+    }
+
     /// Takes one of [`ServerOptions::WORDS`], with the value that it has.
     ///
     /// # Errors

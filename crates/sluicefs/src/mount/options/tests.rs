@@ -232,3 +232,28 @@ fn sloppily_read_an_unknown_word_means_nothing() {
     assert!(options.flags.contains(MountFlags::RDONLY));
     options.add_sloppily("msize=1").unwrap_err();
 }
+
+#[test]
+fn a_remount_may_repeat_how_a_mount_was_made() {
+    for (made_with, words, expected) in [
+        ("", "ro,nosuid,noatime", None),
+        ("", "cache=auto,hard", None),
+        (
+            "cache=never",
+            "cache=none,cache=always",
+            Some("cache=always"),
+        ),
+        ("cache=always", "cache=none,cache=always", None),
+        ("soft", "soft,timeo=600,hard,timeo=50", Some("timeo=50")),
+        ("allow_root", "allow_other", None),
+        (
+            "context=\"a,b\"",
+            "context=\"a,b\",context=c",
+            Some("context=c"),
+        ),
+        ("of_another_version,soft", "soft", None),
+    ] {
+        let options = parse(&format!("remount,{words}")).unwrap();
+        assert_eq!(options.only_for_new(made_with), expected, "{words}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::place;
 use crate::failure::Failure;
+use crate::mount::mount_table::MountEntry;
 use crate::mount::{kernel, mount_table};
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -21,21 +22,17 @@ const ANSWER_MAX: u64 = 1 << 20;
 /// # Errors
 /// No mount of ours there, or one that does not answer.
 pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
-    let entry = mount_table::find(target, kernel::FS_TYPE)?.entry;
-    let places = place::candidates(&entry.device, entry.user);
-    let answers = places.iter().map(|socket| ask(socket));
-    let mut last = io::Error::from(io::ErrorKind::NotFound);
-    for answer in answers {
-        match answer {
-            Ok(answer) => return Ok(answer),
-            Err(error) => last = error,
-        }
-    }
-    if last.kind() == io::ErrorKind::ConnectionRefused {
+    let found = mount_table::find(target, kernel::FS_TYPE);
+    let answer = found.map(|found| answer_of(&found.entry));
+    if !matches!(answer, Ok(Ok(_))) {
         // Of the mount that one asks about, and maybe of others. It is no matter if
         // that fails.
         let _ = place::sweep();
     }
+    let last = match answer? {
+        Ok(answer) => return Ok(answer),
+        Err(error) => error,
+    };
     let failure = Failure::from_io("ask about the mount on", target, &last);
     Err(match last.kind() {
         io::ErrorKind::PermissionDenied => failure.advise("only its owner and root may"),
@@ -44,6 +41,24 @@ pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
         }
         _ => failure,
     })
+}
+
+/// The words behind `-o` that a mount was made with, if its process can be asked.
+pub(in crate::mount) fn options_of(mount: &MountEntry) -> Option<String> {
+    let answer = answer_of(mount).ok()?;
+    Some(answer.get("options")?.as_str()?.to_owned())
+}
+
+fn answer_of(mount: &MountEntry) -> io::Result<Value> {
+    let places = place::candidates(&mount.device, mount.user);
+    let mut last = io::Error::from(io::ErrorKind::NotFound);
+    for socket in places {
+        match ask(&socket) {
+            Ok(answer) => return Ok(answer),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 fn ask(socket: &Path) -> io::Result<Value> {

@@ -18,6 +18,8 @@ pub(in crate::mount) struct Figures {
     pub(in crate::mount) source: String,
     /// Where.
     pub(in crate::mount) target: String,
+    /// The words behind `-o`.
+    pub(in crate::mount) options: String,
     /// Requests that the kernel made.
     pub(in crate::mount) requests: Arc<AtomicU64>,
     /// Of the connections to the server, if there is one.
@@ -42,6 +44,7 @@ impl Figures {
         let mut all = json!({
             "source": self.source,
             "target": self.target,
+            "options": self.options,
             "requests": self.requests.load(Ordering::Relaxed),
         });
         if let Some(meter) = &self.meter {

@@ -11,6 +11,7 @@ mod http;
 mod place;
 
 pub(crate) use fetch::fetch;
+pub(super) use fetch::options_of;
 pub(super) use figures::Figures;
 pub(super) use http::Listener;
 pub use http::MetricsAddress;
