@@ -71,12 +71,18 @@ impl File {
     /// Writes all of the buffer at `offset` (bytes).
     ///
     /// # Errors
-    /// As [`File::write_at`]; `EIO` if the server takes only a part.
+    /// What the server answers; `EIO` if it takes nothing in and does not say why.
     pub fn write_all_at(&self, buf: &[u8], offset: u64) -> Result<()> {
-        match self.write_at(buf, offset)? {
-            len if len < buf.len() => Err(Error::Refused(Errno::EIO)),
-            _ => Ok(()),
+        let (mut rest, mut offset) = (buf, offset);
+        while !rest.is_empty() {
+            let len = self.write_at(rest, offset)?;
+            if len == 0 {
+                return Err(Error::Refused(Errno::EIO));
+            }
+            rest = rest.get(len..).unwrap_or_default();
+            offset = offset.saturating_add(len as u64);
         }
+        Ok(())
     }
 
     /// Reads the file from `offset` (bytes) on, ahead of whoever takes the bytes.

@@ -153,6 +153,8 @@ pub struct Writer<'f> {
     offset: u64,
     /// What is not sent yet.
     pending: Vec<u8>,
+    /// What was sent last, if it came in smaller pieces.
+    last: Vec<u8>,
     /// Messages with their lengths.
     under_way: VecDeque<(u16, usize)>,
 }
@@ -163,6 +165,7 @@ impl<'f> Writer<'f> {
             file,
             offset,
             pending: Vec::new(),
+            last: Vec::new(),
             under_way: VecDeque::new(),
         }
     }
@@ -170,20 +173,28 @@ impl<'f> Writer<'f> {
     /// Sends what is left, and waits until the server has written all.
     ///
     /// # Errors
-    /// Of any message; `EIO` if the server took only a part of one.
+    /// Of any message; `EIO` if the server took only a part of one, and does not say
+    /// why.
     pub fn finish(mut self) -> Result<()> {
         self.drain()
     }
 
     fn drain(&mut self) -> Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        let sent = match pending.is_empty() {
-            true => Ok(()),
-            false => self.send(&pending),
-        };
+        let sent = self.send_pending();
         while !self.under_way.is_empty() {
             self.settle()?;
         }
+        sent
+    }
+
+    fn send_pending(&mut self) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let sent = self.send(&pending);
+        self.pending = std::mem::replace(&mut self.last, pending);
+        self.pending.clear();
         sent
     }
 
@@ -219,9 +230,23 @@ impl<'f> Writer<'f> {
         let mut flights = Flights::take_over(connection, std::iter::once(tag));
         let answer = flights.wait(tag)?;
         match count_written(&answer, len)? {
-            written if written < len => Err(Error::Refused(Errno::EIO)),
+            written if written < len => self.write_rest(len, written),
             _ => Ok(()),
         }
+    }
+
+    /// The server took in only a part of the oldest message: if it has no room for the
+    /// rest, it says so when it is asked for more.
+    fn write_rest(&mut self, len: usize, written: usize) -> Result<()> {
+        if self.under_way.is_empty() && self.last.len() == len {
+            let rest = self.last.get(written..).unwrap_or_default();
+            let offset = self.offset.saturating_sub(rest.len() as u64);
+            return self.file.write_all_at(rest, offset);
+        }
+        while !self.under_way.is_empty() {
+            self.settle()?;
+        }
+        Err(Error::Refused(Errno::EIO))
     }
 }
 
@@ -231,17 +256,14 @@ impl Write for Writer<'_> {
         if self.pending.is_empty() && buf.len() >= chunk {
             let now = buf.get(..chunk).unwrap_or_default();
             self.send(now)?;
+            self.last.clear();
             return Ok(now.len());
         }
         let count = buf.len().min(chunk - self.pending.len());
         self.pending
             .extend_from_slice(buf.get(..count).unwrap_or_default());
         if self.pending.len() == chunk {
-            let mut full = std::mem::take(&mut self.pending);
-            let sent = self.send(&full);
-            full.clear();
-            self.pending = full;
-            sent?;
+            self.send_pending()?;
         }
         Ok(count)
     }

@@ -1,6 +1,6 @@
 //! Servers that lie, stop, or never listen.
 
-use crate::server::{Script, options, over};
+use crate::server::{Script, options, over, receive};
 use sluice_client::{
     Client, ConnectOptions, Dialect, Errno, Error, Lock, LockKind, LockRange, LockStyle, Lost,
     OpenFlags, Violation,
@@ -414,5 +414,42 @@ fn a_server_that_speaks_something_else_is_said_to() {
         theirs.shutdown(std::net::Shutdown::Write).unwrap();
         let error = over(ours, &options()).map(drop).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
+    }
+}
+
+/// A full disk takes in a part, and says why only when it is asked for more.
+#[test]
+fn what_a_server_took_in_a_part_of_is_asked_for_again() {
+    const LEN: usize = 1000;
+    let write = |by_stream: bool, rest: &'static [Result<u32, Errno>]| {
+        let client = Script::client(&options(), move |server| {
+            server.let_open();
+            let mut at = 0;
+            for answer in rest {
+                let message = receive(&mut server.stream).unwrap();
+                let (header, offset) = (Header::peek(&message).unwrap(), &message[11..19]);
+                assert_eq!(offset, u64::to_le_bytes(at.into()));
+                match *answer {
+                    Ok(count) => server.answer(header.tag, &Reply::Write { count }),
+                    Err(errno) => server.refuse(header.tag, errno),
+                }
+                at += answer.unwrap_or(0);
+            }
+            server.ignore_all();
+        });
+        let file = client.open("f", OpenFlags::WRITE).unwrap();
+        if !by_stream {
+            return file.write_all_at(&[7; LEN], 0);
+        }
+        let mut writer = file.writer(0);
+        writer.write_all(&[7; LEN]).unwrap();
+        writer.finish()
+    };
+    for by_stream in [false, true] {
+        let full = write(by_stream, &[Ok(300), Err(Errno::ENOSPC)]);
+        assert_eq!(full, Err(Error::Refused(Errno::ENOSPC)));
+        assert_eq!(write(by_stream, &[Ok(300), Ok(600), Ok(100)]), Ok(()));
+        let stuck = write(by_stream, &[Ok(300), Ok(0)]);
+        assert_eq!(stuck, Err(Error::Refused(Errno::EIO)));
     }
 }
