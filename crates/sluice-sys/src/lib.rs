@@ -33,7 +33,7 @@ pub use file_flags::{file_flags, fsx, set_file_flags, set_fsx};
 pub use file_handle::FileHandle;
 pub use fuse_device::clone_fuse_connection;
 pub use group::group_id;
-pub use inherited::duplicate_inherited;
+pub use inherited::{duplicate_inherited, keep_descriptors};
 pub use limits::raise_nofile_limit;
 pub use mount_attr::{MountAttrs, set_mount_attrs};
 pub use packet::PacketAddr;

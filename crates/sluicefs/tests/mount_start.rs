@@ -6,11 +6,13 @@ use common::mount::{cannot_mount, mount_words, unmount};
 use common::mounted_server::serve;
 use common::serving::announced;
 use common::{Daemon, PATIENCE, skip, sluice, status_and_line, text};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::Signal;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -181,6 +183,69 @@ fn a_descriptor_that_leads_to_no_server_is_not_mounted() {
     let (socket, _) = UnixStream::pair().unwrap();
     let line = place.refused("fd:0", &foreground, Some(socket.into()));
     assert!(line.contains("cannot attach to 'fd:0'"), "{line}");
+}
+
+/// What a server on the other end of a descriptor has is mounted from the background.
+#[test]
+fn a_connected_socket_is_mounted_also_if_it_is_standard_input() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let (share, socket) = (place.path("share"), place.path("socket"));
+    fs::create_dir(&share).unwrap();
+    fs::write(share.join("file"), "content").unwrap();
+    let _server = serve(&share, &socket);
+    for (number, redirect) in [(0, ""), (3, "3<&0"), (7, "7<&0")] {
+        let script = format!("exec \"$0\" mount fd:{number} \"$1\" {redirect}");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_sluice")]);
+        command.arg(&place.target).env_remove("RUST_LOG");
+        command.stdin(OwnedFd::from(UnixStream::connect(&socket).unwrap()));
+        let output = output_in_time(&mut command);
+        assert!(output.status.success(), "{output:?}");
+        let read = fs::read(place.target.join("file"));
+        assert_eq!(read.unwrap(), b"content");
+        unmount(&place.target);
+    }
+}
+
+/// The background process of the mount on `target`.
+fn background(target: &Path) -> PathBuf {
+    let mut processes = fs::read_dir("/proc").unwrap();
+    let is_it = |process: &Path| {
+        let words = fs::read(process.join("cmdline")).unwrap_or_default();
+        let mut words = words.split(|byte| *byte == 0);
+        words.any(|word| word == target.as_os_str().as_bytes())
+    };
+    let found = processes.find_map(|process| {
+        let process = process.unwrap().path();
+        is_it(&process).then_some(process)
+    });
+    found.expect("a process that serves the mount")
+}
+
+#[test]
+fn a_mount_in_the_background_has_its_name_and_holds_nothing_of_its_starters() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let export = place.path("export");
+    fs::create_dir(&export).unwrap();
+    let script = "exec \"$0\" mount \"$1\" \"$2\" 9>&1";
+    let mut command = Command::new("sh");
+    command.args(["-c", script, env!("CARGO_BIN_EXE_sluice")]);
+    command.arg(&export).arg(&place.target);
+    command.env_remove("RUST_LOG").stdout(Stdio::piped());
+    let mut child = Daemon(command.spawn().unwrap());
+    assert_eq!(child.status(), 0);
+    let name = fs::read_to_string(background(&place.target).join("comm"));
+    assert_eq!(name.unwrap(), "sluice\n");
+    let stdout = child.0.stdout.take().unwrap();
+    let mut ended = [PollFd::new(&stdout, PollFlags::IN)];
+    let patience = Timespec::try_from(PATIENCE).unwrap();
+    let count = rustix::event::poll(&mut ended, Some(&patience)).unwrap();
+    assert_eq!(count, 1, "the mount holds a descriptor");
+    unmount(&place.target);
 }
 
 /// Leads to a server on `behind`, but from its second connection takes only the version

@@ -159,11 +159,11 @@ impl MountArgs {
             let target = self.target().map_err(Failure::misuse)?;
             return mount::remount(target, &options);
         }
+        let (source, target) = self.places(&options).map_err(Failure::misuse)?;
         if !self.foreground && !self.is_daemon {
             let words = legacy::spelled_out(std::env::args_os()).map_err(Failure::misuse)?;
-            return daemon::start(words);
+            return daemon::start(words, source.descriptor());
         }
-        let (source, target) = self.places(&options).map_err(Failure::misuse)?;
         let config = MountConfig {
             source,
             target,

@@ -19,8 +19,9 @@ use std::sync::{Arc, OnceLock};
 pub(crate) const DAEMON_FLAG: &str = "report-on-stdout";
 
 /// Starts this program again with `words` (its name, a command and arguments) in
-/// the background, and returns once it has mounted.
-pub(crate) fn start(words: Vec<OsString>) -> Result<(), Failure> {
+/// the background, and returns once it has mounted. Of the descriptors of this process it
+/// gets `socket` alone: whoever waits for the end of others does not wait for a mount's.
+pub(crate) fn start(words: Vec<OsString>, socket: Option<i32>) -> Result<(), Failure> {
     let mut arguments = words.into_iter();
     let own_name = arguments.next().unwrap_or_else(|| "sluice".into());
     let mut arguments: Vec<_> = arguments.collect();
@@ -29,10 +30,16 @@ pub(crate) fn start(words: Vec<OsString>) -> Result<(), Failure> {
     arguments.insert(after_command, format!("--{DAEMON_FLAG}").into());
     let cannot = |error| Failure::new(format!("cannot start the background process: {error}"));
     let signals = EndSignals::register(FROM_USERS).map_err(cannot)?;
+    // An old kernel does not, and that is no reason not to mount.
+    let _ = sluice_sys::keep_descriptors(socket);
+    let stdin = match socket {
+        Some(0) => Stdio::inherit(),
+        _ => Stdio::null(),
+    };
     let mut child = Command::new("/proc/self/exe")
         .arg0(own_name)
         .args(arguments)
-        .stdin(Stdio::null())
+        .stdin(stdin)
         .stdout(Stdio::piped())
         .spawn()
         .map_err(cannot)?;
@@ -73,6 +80,8 @@ fn end_with(
 pub(super) fn detach() {
     // Fails only for a process group leader, which a child is not.
     let _ = rustix::process::setsid();
+    // It was started by a path that ends otherwise.
+    let _ = rustix::thread::set_name(c"sluice");
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];

@@ -132,6 +132,17 @@ impl Source {
         }
     }
 
+    /// The descriptor that leads to it, if one does.
+    pub(crate) fn descriptor(&self) -> Option<i32> {
+        match self {
+            Source::Server { place, .. } => match place.export.address {
+                Address::Fd(number) => Some(number),
+                _ => None,
+            },
+            Source::Directory(_) => None,
+        }
+    }
+
     /// Opens it. A server that is not there, or will not have it, is told here.
     ///
     /// # Errors
