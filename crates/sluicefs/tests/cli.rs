@@ -185,7 +185,18 @@ fn a_bad_command_line_is_one_line_and_status_2() {
             &["mount", "/srv", "/mnt", "--export", "/"],
             "'--export <DIR>'",
         ),
-        (&["mount", "srv", "/mnt"], "'srv' is no address"),
+        (&["mount", "srv", "/mnt"], "write ./srv for a directory"),
+        (&["mount", "tcp:::1:564", "/mnt"], "tcp:[::1]:564"),
+        (
+            &["mount", "/srv", "/mnt", "--metrics", "fd:3"],
+            "write unix:PATH or tcp:HOST:PORT",
+        ),
+        (
+            &["mount", "h", "/mnt", "-o", "trans=tcp,port=65536"],
+            "write a port, 65535 at most",
+        ),
+        (&["mount", "-t", "9p", "/srv", "/mnt"], "tells its kind"),
+        (&["umount", "/mnt"], "(umount MNT does it"),
         (
             &["mount", "s:/sub", "/mnt", "-o", "trans=unix"],
             "write the whole address",

@@ -18,6 +18,14 @@ pub(super) fn hint(unknown: &str, command: Option<&Command>, all: &Command) -> O
         .or_else(|| of_another_command(unknown, command, all))
 }
 
+/// What to write instead of a command that others do.
+pub(super) fn no_command_hint(word: &str) -> Option<&'static str> {
+    match word {
+        "umount" | "unmount" => Some("umount MNT does it, or fusermount3 -u MNT"),
+        _ => None,
+    }
+}
+
 /// A word for something that is called or said otherwise here.
 fn by_another_name(command: &str, unknown: &str) -> Option<&'static str> {
     Some(match (command, unknown) {
@@ -32,6 +40,7 @@ fn by_another_name(command: &str, unknown: &str) -> Option<&'static str> {
         }
         ("mount", "-r" | "--ro" | "--read-only" | "--readonly") => "write -o ro",
         ("mount", "--negative-timeout") => "write -o negtimeout=MILLISECONDS",
+        ("mount", "-t" | "--type" | "--types") => "what is mounted tells its kind",
         ("run", "--ro" | "--read-only" | "--readonly") => "write --share DIR:ro",
         ("run", positional) if !positional.starts_with('-') => {
             "a command comes behind two dashes: sluice run -- CMD"

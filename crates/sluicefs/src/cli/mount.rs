@@ -36,7 +36,7 @@ pub struct MountArgs {
     foreground: bool,
 
     /// Answer GET /metrics (Prometheus) on this address: unix:PATH or tcp:HOST:PORT
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = metrics_address)]
     metrics: Option<Address>,
 
     /// Metrics may be had from other machines
@@ -53,6 +53,14 @@ pub struct MountArgs {
 
     #[arg(long = daemon::DAEMON_FLAG, hide = true)]
     is_daemon: bool,
+}
+
+fn metrics_address(text: &str) -> Result<Address, String> {
+    let kind = text.split_once(':').map(|(kind, _)| kind);
+    match kind {
+        None | Some("vsock" | "fd") => Err("write unix:PATH or tcp:HOST:PORT".to_owned()),
+        Some(_) => text.parse(),
+    }
 }
 
 const USAGE: &str = "\

@@ -1,7 +1,7 @@
 //! Bad command lines, on one line each.
 
 use super::Cli;
-use super::hints::hint;
+use super::hints::{hint, no_command_hint};
 use crate::logging;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory, Error};
@@ -64,6 +64,11 @@ pub(super) fn share_explained(error: &Error) -> String {
 /// With what to write instead.
 fn explained(error: &Error, command: Option<&Command>, all: &Command) -> String {
     let what = one_line(error);
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some(hint) = no_command_hint(word)
+    {
+        return format!("unrecognized subcommand '{word}' ({hint})");
+    }
     let hint = unknown_argument(error).and_then(|word| hint(word, command, all));
     match hint {
         Some(hint) => format!("{what} ({hint})"),

@@ -55,7 +55,10 @@ impl Source {
         }
         Source::Server {
             name: word.to_string_lossy().into_owned(),
-            place: Location::parse(word)?,
+            place: Location::parse(word).map_err(|why| match bytes.contains(&b':') {
+                true => why,
+                false => no_source(word),
+            })?,
         }
         .checked(options)
     }
@@ -156,6 +159,15 @@ impl Source {
             Source::Server { place, .. } => open_server(place, options),
         }
     }
+}
+
+/// A word that is neither an address nor, by how it is written, a directory.
+fn no_source(word: &OsStr) -> String {
+    let word = word.display();
+    format!(
+        "'{word}' is no address: write ./{word} for a directory, or as the address of a server \
+        unix:PATH, tcp:HOST:PORT, vsock:CID:PORT or fd:N"
+    )
 }
 
 /// A source that was opened.
@@ -266,7 +278,13 @@ mod tests {
             ("/run/s:x", "trans=unix", "has a colon in it"),
             ("unix:s", "preserve_noatime", "is for directories"),
             ("vsock:564", "", "vsock:CID:PORT"),
-            ("srv", "", "is no address"),
+            (
+                "srv",
+                "",
+                "write ./srv for a directory, or as the address of a server unix:",
+            ),
+            ("localhost:5640", "", "write tcp:localhost:5640"),
+            ("tcp:::1:564#code", "", "in brackets: tcp:[::1]:564"),
         ] {
             let why = parse(word, options).unwrap_err();
             assert!(why.contains(named), "{word} {options}: {why}");

@@ -3,6 +3,7 @@
 use sluice_client::{Address, ExportAddress};
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -29,7 +30,9 @@ impl Location {
         let address = std::str::from_utf8(address)
             .map_err(|_| format!("the address in '{}' is not UTF-8", word.display()))?;
         let path = rest.strip_prefix(b":").unwrap_or(rest);
-        let export: ExportAddress = address.parse()?;
+        let export: ExportAddress = address
+            .parse()
+            .map_err(|why| ipv6_without_brackets(word).unwrap_or(why))?;
         match export.address {
             Address::Vsock { cid: None, .. } => {
                 return Err("write vsock:CID:PORT, where CID 2 is the host".to_owned());
@@ -64,6 +67,15 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.export, self.path.display())
     }
+}
+
+/// What to write for `tcp:` and an IPv6 address that has no brackets: it was taken apart
+/// at the wrong colons.
+fn ipv6_without_brackets(word: &OsStr) -> Option<String> {
+    let address = word.to_str()?.split('#').next()?;
+    let (host, _) = address.strip_prefix("tcp:")?.rsplit_once(':')?;
+    host.parse::<Ipv6Addr>().ok()?;
+    address.parse::<Address>().err()
 }
 
 /// Where the colon stands that ends the address.

@@ -155,7 +155,7 @@ impl ServerOptions {
                     _ => return Err("trans is tcp, unix or fd".to_owned()),
                 });
             }
-            "port" => self.port = Some(number(value, "a port")?),
+            "port" => self.port = Some(number(value, "a port, 65535 at most")?),
             _ => self.add_descriptor(value)?,
         }
         Ok(())

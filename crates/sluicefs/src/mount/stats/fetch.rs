@@ -36,9 +36,12 @@ pub(crate) fn fetch(target: &Path) -> Result<Value, Failure> {
     let failure = Failure::from_io("ask about the mount on", target, &last);
     Err(match last.kind() {
         io::ErrorKind::PermissionDenied => failure.advise("only its owner and root may"),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
+        io::ErrorKind::ConnectionRefused => {
             failure.advise("does its process still run? If not, unmount it")
         }
+        io::ErrorKind::NotFound => failure.advise(
+            "does its process still run? It answers in its $XDG_RUNTIME_DIR, and not without one",
+        ),
         _ => failure,
     })
 }
