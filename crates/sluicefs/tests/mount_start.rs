@@ -209,6 +209,21 @@ fn a_connected_socket_is_mounted_also_if_it_is_standard_input() {
     }
 }
 
+#[test]
+fn what_is_missing_from_a_source_is_told() {
+    let Some(place) = Place::new() else {
+        return;
+    };
+    let (share, socket) = (place.path("share"), place.path("socket"));
+    fs::create_dir(&share).unwrap();
+    let _server = serve(&share, &socket);
+    let address = format!("unix:{}", text(&socket));
+    let line = place.refused(text(&socket), &[], None);
+    assert!(line.ends_with(&format!("write {address}")), "{line}");
+    let line = place.refused(&address, &["-o", "aname=none"], None);
+    assert!(line.contains(&format!("'{address}#none'")), "{line}");
+}
+
 /// The background process of the mount on `target`.
 fn background(target: &Path) -> PathBuf {
     let mut processes = fs::read_dir("/proc").unwrap();

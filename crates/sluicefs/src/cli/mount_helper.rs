@@ -26,7 +26,8 @@ pub(super) fn spelled_out(
             b"-o" => options.extend([Some(word), words.next()].into_iter().flatten()),
             b"-t" => drop(words.next()),
             b"-N" => return Err("-N: other name spaces are entered before mounting".to_owned()),
-            [b'-', b'-', ..] | b"-h" | b"-V" => options.push(word),
+            b"-V" | b"--version" => return Ok(vec!["--version".into()]),
+            [b'-', b'-', ..] | b"-h" => options.push(word),
             [b'-', b'o', ..] => options.push(word),
             [b'-', letters @ ..] if !letters.is_empty() => {
                 for letter in letters {
@@ -78,6 +79,7 @@ mod tests {
             ),
             (&["-r", "--", "-s", "d"], "mount -o ro -- -s d"),
             (&["--help"], "mount --help --"),
+            (&["-V"], "--version"),
             (&["s", "d", "-o"], "mount -o -- s d"),
         ] {
             assert_eq!(spelled(words).unwrap().join(" "), expected);

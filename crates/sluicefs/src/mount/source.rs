@@ -12,6 +12,7 @@ use sluice_vfs::FileService;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,11 +154,24 @@ impl Source {
     pub(super) fn open(&self, options: &MountOptions) -> Result<Opened, Failure> {
         match self {
             Source::Directory(dir) => Ok(Opened {
-                service: share::open(dir, &options.policy)?,
+                service: share::open(dir, &options.policy)
+                    .map_err(|failure| mistaken_socket(dir, failure))?,
                 meter: None,
             }),
             Source::Server { place, .. } => open_server(place, options),
         }
+    }
+}
+
+/// A path alone is a directory's, and mount(8) makes one of any name that is there.
+fn mistaken_socket(path: &Path, failure: Failure) -> Failure {
+    let is_socket = path.metadata().is_ok_and(|it| it.file_type().is_socket());
+    match is_socket {
+        true => failure.advise(format!(
+            "for a server's socket write unix:{}",
+            path.display()
+        )),
+        false => failure,
     }
 }
 
@@ -179,13 +193,13 @@ pub(super) struct Opened {
 }
 
 fn open_server(place: &Location, options: &MountOptions) -> Result<Opened, Failure> {
+    let mut place = place.clone();
+    if let ("", Some(aname)) = (&*place.export.aname, &options.server.aname) {
+        place.export.aname.clone_from(aname);
+    }
     let export = &place.export;
-    let aname = match export.aname.as_str() {
-        "" => options.server.aname.as_deref().unwrap_or_default(),
-        aname => aname,
-    };
     let has_acls = options.policy.posix_acl != sluice_proto::fuse::serve::Offer::Never;
-    let mut service = options.server.service(aname, has_acls);
+    let mut service = options.server.service(&export.aname, has_acls);
     if matches!(export.address, Address::Fd(_)) {
         // Once lost, it does not come back.
         service.persistence = Persistence::Soft(Duration::ZERO);
@@ -195,7 +209,7 @@ fn open_server(place: &Location, options: &MountOptions) -> Result<Opened, Failu
             meter: Arc::default(),
             ..service.connect.clone()
         };
-        try_to_attach(place, &uncounted)?;
+        try_to_attach(&place, &uncounted)?;
     }
     // It is connected to again from elsewhere: the background process goes to the root.
     let address = export.address.clone().absolute().map_err(|error| {
