@@ -110,6 +110,8 @@ fn exchange(
                     .wait_to_send(false, Duration::from_millis(100))
                     .map_err(Lost::from)?;
             }
+            // What it said before it went is there to be read.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
             Err(error) => return Err(Lost::from(error).into()),
         }
     }

@@ -7,6 +7,7 @@ use sluice_client::{
 };
 use sluice_proto::p9::wire::*;
 use std::io::{BufRead, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -409,11 +410,13 @@ fn a_server_that_speaks_something_else_is_said_to() {
         ),
         (b"", "closed it"),
     ] {
-        let (ours, mut theirs) = UnixStream::pair().unwrap();
-        theirs.write_all(&reply.repeat(4)).unwrap();
-        theirs.shutdown(std::net::Shutdown::Write).unwrap();
-        let error = over(ours, &options()).map(drop).unwrap_err();
-        assert!(error.to_string().contains(expected), "{error}");
+        for end in [Shutdown::Write, Shutdown::Both] {
+            let (ours, mut theirs) = UnixStream::pair().unwrap();
+            theirs.write_all(&reply.repeat(4)).unwrap();
+            theirs.shutdown(end).unwrap();
+            let error = over(ours, &options()).map(drop).unwrap_err();
+            assert!(error.to_string().contains(expected), "{end:?}: {error}");
+        }
     }
 }
 
