@@ -1,5 +1,6 @@
 //! `sluice cat`.
 
+use super::same::{about, is_same_file};
 use super::{Location, Outcome, Remotes, failed_or, progress, told_by, written};
 use crate::failure::Failure;
 use sluice_client::{Errno, Error, File, OpenFlags};
@@ -24,7 +25,13 @@ fn cat_one(remotes: &mut Remotes, place: &Location) -> Result<(), Failure> {
 /// The received bytes go out as they are.
 fn copy_out(file: &File, place: &Location) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    let total = file.metadata().ok().map(|attr| attr.size);
+    let there = file.metadata().ok();
+    let is_itself = |there| about(&out).is_ok_and(|here| is_same_file(&here, there));
+    if there.as_ref().is_some_and(is_itself) {
+        let failure = Failure::new(format!("cannot read '{place}': stdout is that file"));
+        return Err(failure.advise("write to another one"));
+    }
+    let total = there.map(|attr| attr.size);
     let bar = match out.is_terminal() {
         true => indicatif::ProgressBar::hidden(),
         false => progress::bar(total.filter(|size| *size > 0), &place.to_string()),

@@ -10,6 +10,7 @@ mod location;
 mod progress;
 mod put;
 mod remove;
+mod same;
 mod show;
 
 pub use location::Location;

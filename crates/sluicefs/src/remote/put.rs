@@ -1,5 +1,6 @@
 //! `sluice put`.
 
+use super::same::{about, is_same_file};
 use super::{Location, Outcome, Remotes, failed_or, is_dir, progress, told_by, umask};
 use crate::failure::Failure;
 use crate::logging::say;
@@ -48,6 +49,7 @@ pub(crate) fn put(remotes: &mut Remotes, sources: &[PathBuf], to: &PutTo<'_>) ->
         buf: Vec::new(),
         bar: ProgressBar::hidden(),
         skipped: false,
+        is_new_dir: false,
     };
     for source in sources {
         outcome.note(copy.one(source, is_dir));
@@ -65,6 +67,8 @@ struct Copy<'a> {
     bar: ProgressBar,
     /// Something was left out.
     skipped: bool,
+    /// Nothing is where things are put now.
+    is_new_dir: bool,
 }
 
 impl Copy<'_> {
@@ -76,7 +80,10 @@ impl Copy<'_> {
             }
             self.bar = progress::bar(None, STDIN);
             let to = self.place.path.clone();
-            return self.content(&mut io::stdin().lock(), source, &to, 0o666);
+            let mut stdin = io::stdin().lock();
+            let found = about(&stdin).map_err(|error| Failure::from_io("read", source, &error))?;
+            self.check_other(&found, source, &to)?;
+            return self.content(&mut stdin, source, &to, 0o666);
         }
         let cannot = |error: io::Error| Failure::from_io("read", source, &error);
         // A symlink that is named is followed, as cp does.
@@ -99,6 +106,7 @@ impl Copy<'_> {
             true if self.recursive => {
                 self.bar = progress::bar(None, &source.to_string_lossy());
                 let done = self.tree(source, &to);
+                self.is_new_dir = false;
                 self.bar.finish_and_clear();
                 done
             }
@@ -124,7 +132,7 @@ impl Copy<'_> {
             }
             let entries: io::Result<Vec<_>> = fs::read_dir(&source).and_then(Iterator::collect);
             let entries = entries.map_err(cannot)?;
-            self.dir(&to, about.permissions().mode())?;
+            self.is_new_dir = self.dir(&to, about.permissions().mode())?;
             for entry in entries {
                 self.entry(&entry.path(), &to.join(entry.file_name()))?;
             }
@@ -151,12 +159,14 @@ impl Copy<'_> {
         Ok(())
     }
 
-    fn dir(&self, to: &Path, mode: u32) -> Result<(), Failure> {
+    /// Whether it was not there.
+    fn dir(&self, to: &Path, mode: u32) -> Result<bool, Failure> {
         // What goes into it must be allowed to.
         let mode = (mode & 0o7777 & !self.umask) | 0o300;
         match self.client.create_dir(to, mode) {
-            Err(error) if error.errno() == Errno::EEXIST && is_dir(self.client, to) => Ok(()),
-            other => other.map_err(|error| self.cannot("make", to, &error)),
+            Err(error) if error.errno() == Errno::EEXIST && is_dir(self.client, to) => Ok(false),
+            Err(error) => Err(self.cannot("make", to, &error)),
+            Ok(()) => Ok(true),
         }
     }
 
@@ -178,8 +188,24 @@ impl Copy<'_> {
     fn file(&mut self, source: &Path, to: &Path) -> Result<(), Failure> {
         let cannot = |error: io::Error| Failure::from_io("read", source, &error);
         let mut file = File::open(source).map_err(cannot)?;
-        let mode = file.metadata().map_err(cannot)?.permissions().mode();
+        let found = file.metadata().map_err(cannot)?;
+        self.check_other(&found, source, to)?;
+        let mode = found.permissions().mode();
         self.content(&mut file, source, to, mode & 0o777)
+    }
+
+    /// A file that takes its own place would be emptied first.
+    fn check_other(&self, found: &fs::Metadata, source: &Path, to: &Path) -> Result<(), Failure> {
+        let there = match self.is_new_dir {
+            true => return Ok(()),
+            false => self.client.metadata(to),
+        };
+        if !there.is_ok_and(|there| is_same_file(found, &there)) {
+            return Ok(());
+        }
+        let (source, to) = (source.display(), self.place.at(to));
+        let what = format!("'{source}' and '{to}' are the same file");
+        Err(Failure::new(what).advise("give the copy another name"))
     }
 
     fn content(

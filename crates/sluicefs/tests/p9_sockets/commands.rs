@@ -198,6 +198,56 @@ fn a_tree_is_put_into_itself_once() {
     server.stop();
 }
 
+/// One that shares what is here, as is usual with guests on the same machine.
+#[test]
+fn a_file_is_not_emptied_by_being_put_where_it_is() {
+    let server = Server::start(&[]);
+    let share = server.share();
+    let file = share.join("file");
+    fs::create_dir(share.join("dir")).unwrap();
+    fs::write(&file, pattern(1000)).unwrap();
+    fs::hard_link(&file, share.join("other name")).unwrap();
+    fs::hard_link(&file, share.join("dir/file")).unwrap();
+    symlink("file", share.join("link")).unwrap();
+    for dialect in DIALECTS {
+        for name in ["", "file", "other name", "link"] {
+            // Plain 9P2000 has no symlinks.
+            if (name, dialect) == ("link", "9P2000") {
+                continue;
+            }
+            let place = server.place(name);
+            let output = run(&["put", "--dialect", dialect, text(&file), &place]);
+            let (status, line) = status_and_line(&output);
+            assert_eq!(status, 1, "{line}");
+            assert!(line.contains("are the same file; give the copy"), "{line}");
+        }
+        let (dir, root) = (share.join("dir"), server.place(""));
+        let tree = ["put", "-r", "--dialect", dialect, text(&dir), &root];
+        let (_, line) = status_and_line(&run(&tree));
+        assert!(line.contains("are the same file"), "{line}");
+        let mut stdin = sluice(&["put", "--dialect", dialect, "-", &server.place("file")]);
+        let stdin = stdin
+            .stdin(fs::File::open(&file).unwrap())
+            .output()
+            .unwrap();
+        let (_, line) = status_and_line(&stdin);
+        assert!(line.contains("'-' and"), "{line}");
+        let end = fs::OpenOptions::new().append(true).open(&file).unwrap();
+        let mut cat = sluice(&["cat", "--dialect", dialect, &server.place("file")]);
+        let (_, line) = status_and_line(&cat.stdout(end).output().unwrap());
+        assert!(line.contains("stdout is that file"), "{line}");
+    }
+    assert!(fs::read(&file).unwrap() == pattern(1000));
+    // The same content is not the same file.
+    fs::copy(&file, server.dir.path().join("copy")).unwrap();
+    out(run(&[
+        "put",
+        text(&server.dir.path().join("copy")),
+        &server.place("file"),
+    ]));
+    server.stop();
+}
+
 #[test]
 fn directories_are_made_and_files_described() {
     let server = Server::start(&[]);
