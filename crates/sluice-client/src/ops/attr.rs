@@ -192,8 +192,11 @@ impl Tree {
         }
     }
 
-    /// Where a symlink leads.
+    /// Where a symlink leads. Plain 9P2000 tells that something is one, and no more.
     pub(crate) fn readlink(&self, fid: u32) -> Result<Vec<u8>> {
+        if self.dialect() == Dialect::Plan9 {
+            return Err(Error::not_in(self.dialect(), "symlinks"));
+        }
         if self.is_linux() {
             return match self.connection.call(&Request::Readlink { fid })?.get()? {
                 Reply::Readlink { target } => Ok(target.0.to_vec()),

@@ -1,13 +1,16 @@
 //! Names and attributes.
 
-use crate::server::{PATIENCE, client, only, options};
+use crate::server::{PATIENCE, Run, client, only, options, over, serve_service};
 use sluice_client::{
     Client, Device, Dialect, Errno, Error, FileType, Lock, LockKind, LockRange, LockStyle,
     OpenFlags, SetAttr, SetTime, Timestamp, XattrFlags,
 };
+use sluice_lab::model::{ModelOptions, ModelService};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 fn make(client: &Client, path: &str, content: &[u8]) {
@@ -282,6 +285,32 @@ fn locks_are_held_against_other_owners() {
         file.lock_in_the_way(b"two", &lock(LockKind::Read)),
         Ok(None)
     );
+}
+
+/// Plain 9P2000 does not tell where symlinks lead: not to the directory that they are in.
+#[test]
+fn what_a_symlink_leads_to_is_not_guessed() {
+    let service = Arc::new(ModelService::new(ModelOptions::default()));
+    let [linux, plain] = [Dialect::Linux, Dialect::Plan9].map(|dialect| {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        serve_service(service.clone(), theirs, Run::Inline);
+        over(ours, &only(dialect)).unwrap()
+    });
+    linux.create_dir("dir", 0o755).unwrap();
+    make(&linux, "dir/file", b"right");
+    make(&linux, "file", b"wrong");
+    linux.symlink("dir", "link").unwrap();
+    let errno = |outcome: sluice_client::Result<()>| outcome.unwrap_err().errno();
+    let opened = plain.open("link/file", OpenFlags::READ).map(drop);
+    assert_eq!(errno(opened), Errno::EOPNOTSUPP);
+    let opened = plain.open("link", OpenFlags::READ).map(drop);
+    assert_eq!(errno(opened), Errno::EOPNOTSUPP);
+    assert_eq!(errno(plain.remove_file("link/file")), Errno::EOPNOTSUPP);
+    let file = linux.open("link/file", OpenFlags::READ).unwrap();
+    let mut content = [0; 5];
+    file.read_at(&mut content, 0).unwrap();
+    assert_eq!(&content, b"right");
+    assert!(linux.metadata("file").is_ok());
 }
 
 #[test]
