@@ -220,7 +220,9 @@ impl Copy<'_> {
         let cannot = |error| self.cannot("write", to, &error);
         let flags = OpenFlags::WRITE | OpenFlags::TRUNCATE;
         let made = self.client.create(to, flags, mode & !self.umask);
-        let file = made.map_err(cannot)?;
+        let file = made
+            .or_else(|error| self.open_behind_link(to, flags, error))
+            .map_err(cannot)?;
         let mut writer = file.writer(0);
         loop {
             let len = match from.read(&mut buf) {
@@ -239,6 +241,22 @@ impl Copy<'_> {
         file.close().map_err(cannot)?;
         self.buf = buf;
         Ok(())
+    }
+
+    /// What is made is not made behind a symlink, but what is there takes the content.
+    fn open_behind_link(
+        &self,
+        to: &Path,
+        flags: OpenFlags,
+        error: sluice_client::Error,
+    ) -> sluice_client::Result<sluice_client::File> {
+        if error.errno() != Errno::ELOOP {
+            return Err(error);
+        }
+        match self.client.open(to, flags) {
+            Err(other) if other.errno() == Errno::ENOENT => Err(error),
+            outcome => outcome,
+        }
     }
 
     fn cannot(&self, verb: &str, to: &Path, error: &sluice_client::Error) -> Failure {

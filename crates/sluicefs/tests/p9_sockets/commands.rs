@@ -68,6 +68,40 @@ fn files_come_and_go_whole_in_every_dialect() {
 }
 
 #[test]
+fn what_a_symlink_leads_to_takes_content() {
+    let server = Server::start(&[]);
+    let share = server.share();
+    fs::create_dir(share.join("dir")).unwrap();
+    symlink("dir/file", share.join("link")).unwrap();
+    let local = tempfile::tempdir().unwrap();
+    let source = local.path().join("source");
+    fs::write(&source, "content").unwrap();
+    for dialect in &DIALECTS[..3] {
+        let put = || {
+            run(&[
+                "put",
+                "--dialect",
+                dialect,
+                text(&source),
+                &server.place("link"),
+            ])
+        };
+        let (status, line) = status_and_line(&put());
+        assert_eq!(status, 1);
+        assert!(
+            line.ends_with("link': Too many levels of symbolic links"),
+            "{line}"
+        );
+        fs::write(share.join("dir/file"), "before").unwrap();
+        out(put());
+        assert_eq!(fs::read(share.join("dir/file")).unwrap(), b"content");
+        assert!(share.join("link").is_symlink());
+        fs::remove_file(share.join("dir/file")).unwrap();
+    }
+    server.stop();
+}
+
+#[test]
 fn stdin_is_put_and_a_closed_stdout_is_no_error() {
     let server = Server::start(&[]);
     let bytes = pattern(3_000_000);
