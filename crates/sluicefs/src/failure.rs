@@ -81,9 +81,17 @@ fn without_numbers(text: &str) -> String {
     out
 }
 
-/// A file name may hold line breaks; a message must not.
-fn one_line(text: &str) -> String {
-    text.replace('\n', "\\n").replace('\r', "\\r")
+/// A file name may hold line breaks, and what moves a terminal's cursor; a message must
+/// not.
+pub(crate) fn one_line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && c != '\t' {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -97,6 +105,12 @@ mod tests {
         assert_eq!(
             failure.to_string(),
             "cannot open '/a\\nb': No such file or directory; make it"
+        );
+        let colored = Failure::from_io("open", Path::new("\x1b[31m\u{9b}"), &missing);
+        assert!(
+            colored
+                .to_string()
+                .starts_with("cannot open '\\u{1b}[31m\\u{9b}'")
         );
         let nested = Failure::new(format!("cannot serve ({missing}), or so"));
         assert_eq!(

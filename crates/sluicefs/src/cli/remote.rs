@@ -28,8 +28,8 @@ Examples:
 #[derive(Debug, Args)]
 struct ConnectArgs {
     /// Ask as this user, by number or name (default: whoever calls)
-    #[arg(long, value_name = "USER")]
-    user: Option<String>,
+    #[arg(long, value_name = "USER", value_parser = parse_user)]
+    user: Option<User>,
 
     /// Largest message, in bytes, or with K or M behind it; from 4K to 16M
     #[arg(long, value_name = "BYTES", default_value_t = MSIZE, value_parser = parse_msize)]
@@ -53,6 +53,26 @@ struct ConnectArgs {
         value_parser = time_limit
     )]
     timeout: Timeout,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum User {
+    Number(u32),
+    Name(String),
+}
+
+fn parse_user(text: &str) -> Result<User, String> {
+    if text.is_empty() {
+        return Err("write a user's number or name".to_owned());
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Ok(User::Name(text.to_owned()));
+    }
+    // The last one means nobody at all.
+    let number = text.parse().ok().filter(|uid| *uid != u32::MAX);
+    let number = number.ok_or_else(|| format!("users have numbers up to {}", u32::MAX - 1))?;
+    Ok(User::Number(number))
 }
 
 /// Dialects by their names.
@@ -85,10 +105,10 @@ impl ConnectArgs {
             ..ConnectOptions::default()
         };
         options.offer_from(best);
-        match self.user.as_deref().map(|user| (user, user.parse())) {
+        match &self.user {
             None => {}
-            Some((_, Ok(uid))) => options.uid = uid,
-            Some((name, Err(_))) => options.uname = name.as_bytes().to_vec(),
+            Some(User::Number(uid)) => options.uid = *uid,
+            Some(User::Name(name)) => options.uname = name.as_bytes().to_vec(),
         }
         Remotes::new(options)
     }

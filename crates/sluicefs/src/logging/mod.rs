@@ -4,6 +4,7 @@
 mod syslog;
 mod virtiofsd_lines;
 
+use crate::failure::one_line;
 use std::fmt::Display;
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::OnceLock;
@@ -100,8 +101,9 @@ fn in_own_names(asked: &str) -> String {
 
 /// Prints `sluice: LINE`. Nobody listening is no reason to fail.
 pub(crate) fn say(line: impl Display) {
+    let line = one_line(&line.to_string());
     let _ = match SYSLOG.get() {
-        Some(syslog) => return syslog.send(Severity::Error, format!("{line}").as_bytes()),
+        Some(syslog) => return syslog.send(Severity::Error, line.as_bytes()),
         None if AS_VIRTIOFSD.get().is_some() => {
             writeln!(stderr(), "{}{line}", virtiofsd_lines::head("ERROR"))
         }

@@ -56,7 +56,10 @@ fn list_one(
     let mut out = Vec::new();
     if !attr.mode.is_dir() || how.itself {
         let target = target_of(&client, &place.path, &attr);
-        let name = place.path.clone().into_os_string();
+        let name = match place.path.as_os_str() {
+            root if root.is_empty() => "/".into(),
+            path => path.to_owned(),
+        };
         let attr = how.long.then_some(attr);
         print(&mut out, &[Line { name, attr, target }]);
         return written(io::stdout().lock().write_all(&out));

@@ -2,7 +2,7 @@
 
 use super::{Location, Outcome, Remotes, failed, failed_or, is_dir, umask};
 use crate::failure::Failure;
-use sluice_client::{Client, Dir, Errno};
+use sluice_client::{Client, Dir, DirEntry, Errno, FileType};
 use std::ffi::OsString;
 use std::path::{Component, Path};
 
@@ -39,7 +39,9 @@ fn remove_one(client: &Client, place: &Location, how: Removal) -> Result<(), Fai
     match client.remove_file(&place.path) {
         Ok(()) => Ok(()),
         Err(error) if how.force && error.errno() == Errno::ENOENT => Ok(()),
-        Err(error) if how.recursive && may_be_dir(&error) => remove_tree(client, place),
+        Err(error) if how.recursive && is_of_dir(&error, || is_dir_itself(client, place)) => {
+            remove_tree(client, place)
+        }
         Err(error) => {
             let is_dir = (Errno::EISDIR, "-r takes directories");
             Err(failed_or("remove", place, &error, is_dir))
@@ -47,9 +49,20 @@ fn remove_one(client: &Client, place: &Location, how: Removal) -> Result<(), Fai
     }
 }
 
-/// Some servers say EPERM of directories, as POSIX lets them.
-fn may_be_dir(error: &sluice_client::Error) -> bool {
-    matches!(error.errno(), Errno::EISDIR | Errno::EPERM)
+/// Whether it says that a directory is no file. Some servers say EPERM then, as POSIX
+/// lets them, which has other reasons too.
+fn is_of_dir(error: &sluice_client::Error, is_dir: impl FnOnce() -> bool) -> bool {
+    match error.errno() {
+        Errno::EISDIR => true,
+        Errno::EPERM => is_dir(),
+        _ => false,
+    }
+}
+
+fn is_dir_itself(client: &Client, place: &Location) -> bool {
+    client
+        .symlink_metadata(&place.path)
+        .is_ok_and(|attr| attr.mode.is_dir())
 }
 
 /// Names that are taken from a listing at a time: what is kept of a directory,
@@ -135,7 +148,9 @@ impl Emptied {
                 match self.dir.remove_file(&name) {
                     Ok(()) => {}
                     Err(error) if error.errno() == Errno::ENOENT => continue,
-                    Err(error) if may_be_dir(&error) => self.below.push(name.clone()),
+                    Err(error) if is_of_dir(&error, || may_be_dir(entry)) => {
+                        self.below.push(name.clone());
+                    }
                     Err(error) => return Err((Some(name), error)),
                 }
                 went.get_or_insert(name);
@@ -146,6 +161,12 @@ impl Emptied {
             }
         }
     }
+}
+
+/// As far as the listing tells.
+fn may_be_dir(entry: &DirEntry) -> bool {
+    let file_type = entry.file_type();
+    file_type.is_none_or(|file_type| file_type == FileType::Directory)
 }
 
 /// Makes directories; with `parents` also those above, and one that is there is

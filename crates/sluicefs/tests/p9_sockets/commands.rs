@@ -1,6 +1,6 @@
 //! `sluice ls`, `cat`, `put`, `stat`, `rm` and `mkdir`, against a real server.
 
-use crate::common::{run, sluice, status_and_line, text};
+use crate::common::{run, skip, sluice, status_and_line, text};
 use crate::server::{Server, pattern};
 use std::ffi::OsStr;
 use std::fs;
@@ -313,6 +313,7 @@ fn directories_are_made_and_files_described() {
         assert!(modified, "{lines:?}");
     }
     let root = format!("unix:{}", text(&server.socket()));
+    assert_eq!(lines(run(&["ls", "-d", &root])), ["/"]);
     assert!(lines(run(&["stat", &root])).contains(&"Path: /".to_owned()));
     server.stop();
 }
@@ -354,6 +355,9 @@ fn what_goes_wrong_is_one_line_and_the_rest_is_done() {
         &["ls", "--dialect", "9P2001", "unix:x"],
         &["ls", "--timeout", "0", "unix:x"],
         &["ls", "--timeout", "-1", "unix:x"],
+        &["ls", "--user", "", "unix:x"],
+        &["ls", "--user", "4294967295", "unix:x"],
+        &["ls", "--user", "99999999999", "unix:x"],
         &["serve", "/", "--9p", "unix:x", "--aname", ""],
         &["serve", "/", "--9p", "unix:x", "--aname", "a\nb"],
     ] {
@@ -420,6 +424,31 @@ fn what_is_refused_comes_with_advice() {
         assert_eq!((status, line.contains(expected)), (1, true), "{line}");
     }
     assert!(server.share().join("dir/file").is_dir());
+    server.stop();
+}
+
+/// A file of another user in a directory with the sticky bit: that is no directory.
+#[test]
+fn what_may_not_be_removed_is_said_to() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("only a server of root's does requests as others");
+    }
+    let server = Server::start(&[]);
+    let sticky = server.share().join("sticky");
+    fs::create_dir(&sticky).unwrap();
+    for dir in [&server.share(), &sticky] {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o1777)).unwrap();
+    }
+    fs::write(sticky.join("\x1bfile"), "").unwrap();
+    for (path, name) in [
+        ("sticky/\x1bfile", "sticky/\\u{1b}file"),
+        ("sticky", "sticky/\\u{1b}file"),
+    ] {
+        let arguments = ["rm", "-r", "--user", "65534", &server.place(path)];
+        let (status, line) = status_and_line(&run(&arguments));
+        let expected = format!("{name}': Operation not permitted; ask as another user");
+        assert_eq!((status, line.contains(&expected)), (1, true), "{line}");
+    }
     server.stop();
 }
 
