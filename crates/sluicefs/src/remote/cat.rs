@@ -26,6 +26,10 @@ fn cat_one(remotes: &mut Remotes, place: &Location) -> Result<(), Failure> {
 fn copy_out(file: &File, place: &Location) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let there = file.metadata().ok();
+    if there.is_some_and(|there| there.mode.is_dir()) {
+        // The older dialects let directories be read, as what they list.
+        return Err(cannot("read", place, &Errno::EISDIR.into()));
+    }
     let is_itself = |there| about(&out).is_ok_and(|here| is_same_file(&here, there));
     if there.as_ref().is_some_and(is_itself) {
         let failure = Failure::new(format!("cannot read '{place}': stdout is that file"));

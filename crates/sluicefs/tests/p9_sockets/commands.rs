@@ -423,6 +423,12 @@ fn what_is_refused_comes_with_advice() {
         let (status, line) = status_and_line(&run(arguments));
         assert_eq!((status, line.contains(expected)), (1, true), "{line}");
     }
+    for dialect in DIALECTS {
+        let output = run(&["cat", "--dialect", dialect, &place("dir")]);
+        let (_, line) = status_and_line(&output);
+        assert!(line.contains("Is a directory; sluice ls"), "{line}");
+        assert_eq!(output.stdout, b"");
+    }
     assert!(server.share().join("dir/file").is_dir());
     server.stop();
 }
