@@ -11,10 +11,11 @@ use std::path::PathBuf;
 
 /// Tell what a mount of `sluice mount` did so far.
 ///
-/// Requests of the kernel; of a mounted server also messages to it and from it by
-/// their length, how long replies were waited for, and for how much of the time
-/// at least one request waited. Where to read the clock is a system call, times are
-/// taken of one wait in eight, which stands for all of them. For its owner and root.
+/// The options that it was mounted with, and requests of the kernel; of a mounted
+/// server also messages to it and from it by their length, how long replies were
+/// waited for, and for how much of the time at least one request waited. Where to
+/// read the clock is a system call, times are taken of one wait in eight, which
+/// stands for all of them. For its owner and root.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StatsArgs {
@@ -49,6 +50,9 @@ impl StatsArgs {
 fn in_words(stats: &Value) -> String {
     let text = |name: &str| stats[name].as_str().unwrap_or_default();
     let mut out = format!("{} on {}\n", text("source"), text("target"));
+    if !text("options").is_empty() {
+        line(&mut out, "mounted with", text("options"));
+    }
     line(
         &mut out,
         "requests of the kernel",
@@ -112,6 +116,12 @@ mod tests {
         let mut stats = json!({"source": "unix:s", "target": "/mnt", "requests": 7});
         let first = "unix:s on /mnt\nrequests of the kernel  7\n";
         assert_eq!(in_words(&stats), first);
+        stats["options"] = json!("ro,soft");
+        let first = "\
+unix:s on /mnt
+mounted with            ro,soft
+requests of the kernel  7
+";
         let empty = json!({"count": 0, "sum": 0, "buckets": []});
         stats["server"] = json!({
             "uptime_seconds": 20.0,
