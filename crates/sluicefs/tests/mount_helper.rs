@@ -3,8 +3,8 @@
 mod common;
 
 use common::mount::cannot_mount;
-use common::serving::announced;
-use common::{skip, sluice, text};
+use common::mounted_server::serve;
+use common::skip;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -109,15 +109,7 @@ fn a_line_of_fstab_mounts_a_directory_of_a_server() {
     let [dir, share] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     fs::create_dir_all(share.path().join("a/b c")).unwrap();
     fs::write(share.path().join("a/b c/inner"), "from within\n").unwrap();
-    let address = format!("unix:{}", text(&dir.path().join("socket")));
-    let arguments = [
-        "serve",
-        text(share.path()),
-        "--9p",
-        &address,
-        "--sandbox=none",
-    ];
-    let (_server, _) = announced(&mut sluice(&arguments), 1);
+    let _server = serve(share.path(), &dir.path().join("socket"));
     let script = r#"
         printf '%s\n' "unix:$PWD/socket:/a/b\\040c $PWD/mnt sluice _netdev 0 0" >fstab
         mount -T fstab -a
@@ -173,4 +165,28 @@ fn a_mount_is_made_read_only_and_back() {
             if busy.contains("open for writing") && none.contains("no mount of sluice is on")),
         "{stderr}"
     );
+}
+
+/// Nobody could say any more what was mounted.
+#[test]
+fn without_proc_nothing_is_mounted() {
+    if let Some(why) = cannot_mount() {
+        return skip(why);
+    }
+    let [dir, share] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let _server = serve(share.path(), &dir.path().join("socket"));
+    let script = r#"
+        cp "$0" ./sluice
+        mount -t tmpfs none /proc
+        for foreground in "" --foreground; do
+            ./sluice mount $foreground unix:socket mnt || echo $?
+        done
+        umount /proc
+        mounted
+    "#;
+    let output = with_helper(dir.path(), script);
+    assert_eq!(said(&output), "1\n1\n0\n", "{output:?}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let mut lines = stderr.lines();
+    assert!(lines.all(|line| line.contains("mount -t proc")), "{stderr}");
 }

@@ -4,6 +4,7 @@
 //! and locks need no care that way. It reports over its standard output: one
 //! empty line when the mount is usable, or one line that says why not.
 
+use super::mount_table;
 use crate::failure::Failure;
 use crate::signals::{EndSignal, EndSignals, FROM_USERS, OnEndSignal};
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -28,6 +29,7 @@ pub(crate) fn start(words: Vec<OsString>, socket: Option<i32>) -> Result<(), Fai
     // In front of the positional arguments and a possible `--`.
     let after_command = arguments.len().min(1);
     arguments.insert(after_command, format!("--{DAEMON_FLAG}").into());
+    mount_table::check()?; // it is started through /proc
     let cannot = |error| Failure::new(format!("cannot start the background process: {error}"));
     let signals = EndSignals::register(FROM_USERS).map_err(cannot)?;
     // An old kernel does not, and that is no reason not to mount.

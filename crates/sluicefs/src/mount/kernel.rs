@@ -33,6 +33,8 @@ pub(super) fn mount(
     options: &MountOptions,
 ) -> Result<(KernelMount, OwnedFd), Failure> {
     let target = mount_point(target)?;
+    // There would be a mount that nobody finds again.
+    mount_table::check()?;
     let (device, by_helper) = if rustix::process::geteuid().is_root() {
         (mount_directly(source, &target, options)?, false)
     } else {

@@ -32,6 +32,18 @@ pub(super) struct Found {
     pub(super) words: String,
 }
 
+/// Whether there is a mount table to read.
+///
+/// # Errors
+/// There is none.
+pub(super) fn check() -> Result<(), Failure> {
+    let read = std::fs::read(TABLE).map(drop);
+    read.map_err(|error| {
+        Failure::from_io("read the mount table in", Path::new("/proc"), &error)
+            .advise("mount -t proc none /proc")
+    })
+}
+
 /// The mount of type `fs_type` on `target`. The mount itself is not touched: its server
 /// may be away.
 ///
