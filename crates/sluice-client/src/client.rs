@@ -310,8 +310,8 @@ impl Client {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// What the server answers; `EINVAL` for an empty value, which 9P does not
-    /// have.
+    /// What the server answers; `EINVAL` for an empty value, which only
+    /// 9P2000.L.sluice has.
     pub fn set_xattr(
         &self,
         path: impl AsRef<Path>,
@@ -319,9 +319,6 @@ impl Client {
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<()> {
-        if value.is_empty() {
-            return Err(Error::Refused(Errno::EINVAL));
-        }
         let name = XattrName::new(name)?;
         let fid = self.fid(names(path.as_ref())?, true)?;
         self.tree
@@ -335,8 +332,7 @@ impl Client {
     pub fn remove_xattr(&self, path: impl AsRef<Path>, name: &[u8]) -> Result<()> {
         let name = XattrName::new(name)?;
         let fid = self.fid(names(path.as_ref())?, true)?;
-        self.tree
-            .write_xattr(fid.number(), name.as_bytes(), b"", XattrFlags::REPLACE)
+        self.tree.remove_xattr(fid.number(), name.as_bytes())
     }
 
     fn file(&self, opened: OpenFid, flags: OpenFlags) -> File {

@@ -2,7 +2,7 @@
 
 use super::{OpenFid, Tree, odd};
 use crate::error::{Error, Result, Violation};
-use sluice_proto::p9::wire::{Qid, Reply, Request, Str};
+use sluice_proto::p9::wire::{Qid, Reply, Request, Str, XATTR_EMPTY};
 use sluice_vfs::{Errno, XATTR_LIST_MAX, XATTR_VALUE_MAX, XattrFlags};
 use std::io::{IoSlice, IoSliceMut};
 
@@ -63,8 +63,7 @@ impl Tree {
         Ok(value)
     }
 
-    /// Sets an attribute. The wire has no empty values: that is how one is
-    /// removed.
+    /// Sets an attribute. Only our dialect has empty values: `EINVAL`.
     pub(crate) fn write_xattr(
         &self,
         fid: u32,
@@ -72,6 +71,32 @@ impl Tree {
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<()> {
+        if !value.is_empty() {
+            return self.put_xattr(fid, name, value, flags.bits());
+        }
+        match self.has_empty_values(fid)? {
+            true => self.put_xattr(fid, name, value, flags.bits() | XATTR_EMPTY),
+            false => Err(Error::Refused(Errno::EINVAL)),
+        }
+    }
+
+    /// A server that took the dialect for its own without knowing it would remove
+    /// the attribute: a message that it answers shows that it does.
+    fn has_empty_values(&self, fid: u32) -> Result<bool> {
+        let none: [&[u8]; 0] = [];
+        match self.stat_fused(fid, &none) {
+            Some(known) => known.map(|_| true).map_err(|stopped| stopped.error),
+            None => Ok(false),
+        }
+    }
+
+    /// Takes an attribute away.
+    pub(crate) fn remove_xattr(&self, fid: u32, name: &[u8]) -> Result<()> {
+        self.put_xattr(fid, name, b"", XattrFlags::REPLACE.bits())
+    }
+
+    /// No bytes take the attribute away, unless the flags say that they are it.
+    fn put_xattr(&self, fid: u32, name: &[u8], value: &[u8], flags: u32) -> Result<()> {
         self.require_linux("extended attributes")?;
         let none: [&[u8]; 0] = [];
         let (new, _) = self.walk(fid, &none).map_err(|stopped| stopped.error)?;
@@ -80,7 +105,7 @@ impl Tree {
             fid,
             name: Str(name),
             size: value.len() as u64,
-            flags: flags.bits(),
+            flags,
         });
         let file = self.value_fid(fid);
         let written = begun.and_then(|_| match value.is_empty() {

@@ -2,6 +2,8 @@
 
 use super::session::Inner;
 use super::turn::errno;
+use crate::error::Result;
+use crate::ops::Tree;
 use sluice_vfs::{
     Ctx, Errno, FileType, HandleId, NodeId, ReadSink, SetAttr, SetTime, Stamp, Stat, StatFs,
     XattrFlags, XattrName,
@@ -123,7 +125,7 @@ impl Inner {
         Ok(value.len())
     }
 
-    /// The wire has no empty values: `EINVAL`.
+    /// Most dialects have no empty values: `EINVAL`.
     pub(super) fn setxattr(
         &self,
         ctx: &Ctx<'_>,
@@ -132,14 +134,13 @@ impl Inner {
         value: &[u8],
         flags: XattrFlags,
     ) -> sluice_vfs::Result<Stamp> {
-        if value.is_empty() {
-            return Err(Errno::EINVAL);
-        }
         if flags.contains(XattrFlags::KILL_SGID) {
             self.kill_sgid(ctx, node)?;
         }
         let flags = flags.difference(XattrFlags::KILL_SGID);
-        self.write_xattr(ctx, node, name, value, flags)
+        self.change_xattr(ctx, node, !flags.is_empty(), |tree, fid| {
+            tree.write_xattr(fid, name.as_bytes(), value, flags)
+        })
     }
 
     /// 9P says nothing of the set-group-id bit that an ACL takes with it: it goes in
@@ -165,24 +166,24 @@ impl Inner {
         node: NodeId,
         name: XattrName<'_>,
     ) -> sluice_vfs::Result<Stamp> {
-        self.write_xattr(ctx, node, name, b"", XattrFlags::REPLACE)
+        self.change_xattr(ctx, node, true, |tree, fid| {
+            tree.remove_xattr(fid, name.as_bytes())
+        })
     }
 
-    fn write_xattr(
+    /// Where it depends on what is there, that may be so because it was done.
+    fn change_xattr(
         &self,
         ctx: &Ctx<'_>,
         node: NodeId,
-        name: XattrName<'_>,
-        value: &[u8],
-        flags: XattrFlags,
+        depends: bool,
+        change: impl Fn(&Tree, u32) -> Result<()>,
     ) -> sluice_vfs::Result<Stamp> {
         self.run(ctx, |turn| {
             let held = turn.held(node, None)?;
-            let (fid, name) = (held.number(), name.as_bytes());
-            match flags.is_empty() {
-                true => turn.tree.write_xattr(fid, name, value, flags),
-                // What was asked for may be so because it was done.
-                false => turn.once(|tree| tree.write_xattr(fid, name, value, flags)),
+            match depends {
+                true => turn.once(|tree| change(tree, held.number())),
+                false => change(turn.tree, held.number()),
             }?;
             Ok(Stamp::NONE)
         })

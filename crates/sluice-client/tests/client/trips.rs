@@ -1,8 +1,9 @@
 //! How often the server is asked.
 
 use crate::server::{Script, client, only, options, over, receive};
-use sluice_client::{Client, ConnectOptions, Dialect, Errno, OpenFlags};
+use sluice_client::{Client, ConnectOptions, Dialect, Errno, OpenFlags, XattrFlags};
 use sluice_proto::p9::wire::*;
+use std::thread::JoinHandle;
 
 fn sent<T>(client: &Client, action: impl FnOnce() -> T) -> u64 {
     let before = client.counts().sent;
@@ -54,9 +55,9 @@ fn with_our_server_each_of_them_is_one_message() {
     );
 }
 
-/// A server may echo any version that begins like one of its own.
-#[test]
-fn a_server_that_only_says_it_has_them_is_asked_as_others_are() {
+/// A client of a server that echoes the version: one may do so with any that begins
+/// like one of its own.
+fn client_of_echo(script: impl FnOnce(&mut Script) + Send + 'static) -> (Client, JoinHandle<()>) {
     let (ours, mut theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     let server = std::thread::spawn(move || {
         let version = receive(&mut theirs).unwrap();
@@ -67,6 +68,16 @@ fn a_server_that_only_says_it_has_them_is_asked_as_others_are() {
         let qid = Qid::default();
         let tag = server.next().tag;
         server.answer(tag, &Reply::Attach { qid });
+        script(&mut server);
+    });
+    let client = over(ours, &options()).unwrap();
+    assert_eq!(client.dialect(), Dialect::Sluice);
+    (client, server)
+}
+
+#[test]
+fn a_server_that_only_says_it_has_them_is_asked_as_others_are() {
+    let (client, server) = client_of_echo(|server| {
         let fused = server.next();
         assert_eq!(fused.kind, 160);
         server.refuse(fused.tag, Errno::EOPNOTSUPP);
@@ -75,10 +86,28 @@ fn a_server_that_only_says_it_has_them_is_asked_as_others_are() {
         server.let_open();
         server.ignore_all();
     });
-    let client = over(ours, &options()).unwrap();
-    assert_eq!(client.dialect(), Dialect::Sluice);
     client.open("f", OpenFlags::READ).unwrap().close().unwrap();
     drop(client.open("f", OpenFlags::READ).unwrap());
+    drop(client);
+    server.join().unwrap();
+}
+
+/// It would take the attribute away.
+#[test]
+fn a_server_that_only_says_it_has_them_is_sent_no_empty_value() {
+    let (client, server) = client_of_echo(|server| {
+        let walk = server.next();
+        let qids = [Qid::default().to_bytes()];
+        server.answer(walk.tag, &Reply::Walk { qids: Qids(&qids) });
+        let fused = server.next();
+        assert_eq!(fused.kind, 164);
+        server.refuse(fused.tag, Errno::EOPNOTSUPP);
+        while let Some(next) = server.next_or_end() {
+            assert_ne!(next.kind, 32, "Txattrcreate");
+        }
+    });
+    let set = client.set_xattr("f", b"user.a", b"", XattrFlags::empty());
+    assert_eq!(set.unwrap_err().errno(), Errno::EINVAL);
     drop(client);
     server.join().unwrap();
 }

@@ -59,8 +59,8 @@ pub const V9FS: [&str; 11] = [
 ];
 
 /// What `sluice mount` of a 9P server lacks, as 9P has no words for it: flags of
-/// renames, allocation, attributes without a value, and flock(2) apart from POSIX
-/// locks, with whose rules it has to do.
+/// renames, allocation, and flock(2) apart from POSIX locks, with whose rules it has
+/// to do.
 pub const OVER_9P: &[&str] = &[
     "rename::noreplace_refuses_what_exists",
     "rename::exchange_swaps_files",
@@ -68,7 +68,6 @@ pub const OVER_9P: &[&str] = &[
     "space::allocation_extends_with_zeros",
     "space::allocation_can_keep_the_size",
     "space::allocation_keeps_content",
-    "xattr::a_value_may_be_empty",
     "lock::flock_is_shared_by_readers",
     "lock::posix_and_flock_locks_are_apart",
 ];

@@ -359,6 +359,45 @@ fn a_file_for_which_there_is_no_fid_is_not_made() {
     conn.open_at((0, 1), &["a"], READ).unwrap();
 }
 
+fn set_nothing(conn: &Conn, flags: u32, size: u64) -> Result<(), Errno> {
+    conn.walk(0, 1, &[]).unwrap();
+    let name = Str(b"user.x");
+    let begun = conn.call(&Request::Xattrcreate {
+        fid: 1,
+        name,
+        size,
+        flags,
+    });
+    let set = conn.clunk(1);
+    begun.and(set)
+}
+
+fn value_of_x(conn: &Conn) -> Result<Vec<u8>, Errno> {
+    let (fid, newfid, name) = (0, 2, Str(b"user.x"));
+    conn.call(&Request::Xattrwalk { fid, newfid, name })?;
+    let value = conn.read(2, 0, 99);
+    conn.clunk(2).unwrap();
+    value
+}
+
+#[test]
+fn an_attribute_without_a_value_is_not_one_that_is_removed() {
+    const REPLACE: u32 = 2;
+    let conn = conn();
+    let none = Err(Errno::ENODATA);
+    assert_eq!(set_nothing(&conn, XATTR_EMPTY | REPLACE, 0), none);
+    set_nothing(&conn, XATTR_EMPTY, 0).unwrap();
+    assert_eq!(value_of_x(&conn).unwrap(), b"");
+    set_nothing(&conn, XATTR_EMPTY | REPLACE, 0).unwrap();
+    assert_eq!(value_of_x(&conn).unwrap(), b"");
+    assert_eq!(set_nothing(&conn, XATTR_EMPTY, 1), Err(Errno::EINVAL));
+    set_nothing(&conn, REPLACE, 0).unwrap();
+    assert_eq!(value_of_x(&conn), Err(Errno::ENODATA));
+
+    let others = Conn::over(model(), Dialect::Linux, |_| {});
+    assert_eq!(set_nothing(&others, XATTR_EMPTY, 0), Err(Errno::EINVAL));
+}
+
 /// Who did not ask for the extension has none.
 #[test]
 fn other_dialects_do_not_know_these_messages() {

@@ -298,7 +298,8 @@ impl Session for SessionInWords {
         value: &[u8],
         flags: XattrFlags,
     ) -> Result<Stamp> {
-        only_if(!value.is_empty(), "empty values");
+        let has_empty = self.dialect == Dialect::Sluice;
+        only_if(has_empty || !value.is_empty(), "empty values");
         self.inner.setxattr(ctx, node, name, value, flags)
     }
 

@@ -14,6 +14,7 @@ use crate::p9::wire::{NOFID, Qid};
 use crate::parked::ParkedLocks;
 use sluice_vfs::{
     Attr, Ctx, Entry, Errno, Features, FileType, HandleId, NodeId, Release, Result, Session,
+    XattrFlags,
 };
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -183,7 +184,9 @@ pub(super) struct XattrRead {
 /// A value that is set when the fid is clunked.
 pub(super) struct XattrWrite {
     pub(super) name: Box<[u8]>,
-    pub(super) flags: u32,
+    pub(super) flags: XattrFlags,
+    /// It is taken away, and has no value.
+    pub(super) removes: bool,
     pub(super) size: usize,
     pub(super) value: Mutex<Written>,
     pub(super) _room: Room,

@@ -39,6 +39,10 @@ pub const NOTAG: u16 = u16::MAX;
 /// Stands for no fid, as in `afid` of a Tattach without authentication.
 pub const NOFID: u32 = u32::MAX;
 
+/// Flag of a Txattrcreate in 9P2000.L.sluice, beside `XATTR_CREATE` and
+/// `XATTR_REPLACE`: no bytes are an empty value, and do not remove the attribute.
+pub const XATTR_EMPTY: u32 = 1 << 8;
+
 /// Room that a message's header and fixed fields take beside the data of a read
 /// or write, as iounit(5) and clients reckon it (`IOHDRSZ`).
 pub const IO_HEADER_LEN: u32 = 24;

@@ -3,7 +3,7 @@
 use crate::p9::serve::answer::Answer;
 use crate::p9::serve::dispatch::Call;
 use crate::p9::serve::fids::{Fid, FidState, XattrRead, XattrWrite};
-use crate::p9::wire::Reply;
+use crate::p9::wire::{Dialect, Reply, XATTR_EMPTY};
 use sluice_vfs::{
     Errno, Features, Result, VecSink, XATTR_LIST_MAX, XATTR_VALUE_MAX, XattrFlags, XattrName,
 };
@@ -50,7 +50,10 @@ pub(in super::super) fn xattrcreate(
     let fid = call.fid(number)?;
     fid.require_path()?;
     usable_name(call, &fid, name)?;
-    if flags & !PEER_FLAGS.bits() != 0 {
+    let is_empty = flags & XATTR_EMPTY != 0;
+    let can_be_empty = call.connection.dialect == Dialect::Sluice && size == 0;
+    let flags = XattrFlags::from_bits_retain(flags & !XATTR_EMPTY);
+    if !PEER_FLAGS.contains(flags) || is_empty && !can_be_empty {
         return Err(Errno::EINVAL);
     }
     let size = usize::try_from(size).unwrap_or(usize::MAX);
@@ -60,6 +63,7 @@ pub(in super::super) fn xattrcreate(
     let state = FidState::XattrWrite(XattrWrite {
         name: name.into(),
         flags,
+        removes: size == 0 && !is_empty,
         size,
         value: Mutex::default(),
         _room: call.connection.xattr_budget.take(size)?,
@@ -69,11 +73,11 @@ pub(in super::super) fn xattrcreate(
 }
 
 /// Sets what was written, when its fid is clunked; nothing at all removes the
-/// attribute. `EINVAL` unless it is as much as was announced.
+/// attribute, unless that is its value. `EINVAL` unless it is as much as was announced.
 pub(super) fn commit(fid: &Fid, write: &XattrWrite) -> Result<()> {
     let name = XattrName::new(&write.name)?;
     let (ctx, node) = (fid.ctx(), fid.node.node);
-    if write.size == 0 {
+    if write.removes {
         fid.session().removexattr(&ctx, node, name)?;
         return Ok(());
     }
@@ -81,9 +85,8 @@ pub(super) fn commit(fid: &Fid, write: &XattrWrite) -> Result<()> {
     if value.count != write.size || value.bytes.len() != write.size {
         return Err(Errno::EINVAL);
     }
-    let flags = XattrFlags::from_bits_truncate(write.flags);
     fid.session()
-        .setxattr(&ctx, node, name, &value.bytes, flags)?;
+        .setxattr(&ctx, node, name, &value.bytes, write.flags)?;
     Ok(())
 }
 
