@@ -174,6 +174,9 @@ impl CatArgs {
 }
 
 /// Copy files to a 9P server.
+///
+/// Symlinks in a directory are copied as such. What cannot be read, and what is neither
+/// file, directory nor symlink, is said and left out, and the exit status is 1 then.
 #[derive(Debug, Args)]
 #[command(after_help = ADDRESS_HELP)]
 pub(super) struct PutArgs {

@@ -99,7 +99,8 @@ impl Copy<'_> {
         match about.is_dir() {
             false => {
                 self.bar = progress::bar(Some(about.len()), &source.to_string_lossy());
-                let done = self.file(source, &to);
+                let mut file = File::open(source).map_err(cannot)?;
+                let done = self.file(&mut file, &about, source, &to);
                 self.bar.finish_and_clear();
                 done
             }
@@ -121,18 +122,21 @@ impl Copy<'_> {
     /// before anything was made: the server may make the copy within it.
     fn tree(&mut self, top: &Path, to: &Path) -> Result<(), Failure> {
         for (source, to) in dirs_of(top, to) {
-            let cannot = |error: io::Error| Failure::from_io("read", &source, &error);
-            let about = match source == top {
-                true => fs::metadata(&source),
-                false => fs::symlink_metadata(&source),
+            let listed = match source == top {
+                true => listed(&source, fs::metadata(&source)),
+                false => listed(&source, fs::symlink_metadata(&source)),
             };
-            let about = about.map_err(cannot)?;
-            if !about.is_dir() {
-                return Err(cannot(Errno::ENOTDIR.into()));
-            }
-            let entries: io::Result<Vec<_>> = fs::read_dir(&source).and_then(Iterator::collect);
-            let entries = entries.map_err(cannot)?;
-            self.is_new_dir = self.dir(&to, about.permissions().mode())?;
+            let (mode, entries) = match listed {
+                Ok(found) => found,
+                Err(error) if source == top => {
+                    return Err(Failure::from_io("read", top, &error));
+                }
+                Err(error) => {
+                    self.leave_out(Failure::from_io("read", &source, &error));
+                    continue;
+                }
+            };
+            self.is_new_dir = self.dir(&to, mode)?;
             for entry in entries {
                 self.entry(&entry.path(), &to.join(entry.file_name()))?;
             }
@@ -142,21 +146,24 @@ impl Copy<'_> {
 
     /// What a directory holds, except for directories.
     fn entry(&mut self, source: &Path, to: &Path) -> Result<(), Failure> {
-        let cannot = |error: io::Error| Failure::from_io("read", source, &error);
-        let kind = fs::symlink_metadata(source).map_err(cannot)?.file_type();
-        if kind.is_file() {
-            self.file(source, to)?;
-        } else if kind.is_symlink() {
-            let target = fs::read_link(source).map_err(cannot)?;
-            self.link(&target, to)?;
-        } else if !kind.is_dir() {
-            self.skipped = true;
-            say(format_args!(
-                "left out '{}': neither file, directory nor symlink",
-                source.display()
-            ));
+        match found_at(source) {
+            Ok(Found::File(mut file, about)) => self.file(&mut file, &about, source, to)?,
+            Ok(Found::Symlink(target)) => self.link(&target, to)?,
+            Ok(Found::Dir) => {}
+            Ok(Found::Other) => {
+                let why = "neither file, directory nor symlink";
+                let what = format!("left out '{}': {why}", source.display());
+                self.leave_out(Failure::new(what));
+            }
+            Err(error) => self.leave_out(Failure::from_io("read", source, &error)),
         }
         Ok(())
+    }
+
+    /// The rest is not worse for it.
+    fn leave_out(&mut self, why: Failure) {
+        self.skipped = true;
+        say(why);
     }
 
     /// Whether it was not there.
@@ -185,13 +192,16 @@ impl Copy<'_> {
         made.map_err(|error| self.cannot("make", to, &error))
     }
 
-    fn file(&mut self, source: &Path, to: &Path) -> Result<(), Failure> {
-        let cannot = |error: io::Error| Failure::from_io("read", source, &error);
-        let mut file = File::open(source).map_err(cannot)?;
-        let found = file.metadata().map_err(cannot)?;
-        self.check_other(&found, source, to)?;
-        let mode = found.permissions().mode();
-        self.content(&mut file, source, to, mode & 0o777)
+    fn file(
+        &mut self,
+        file: &mut File,
+        about: &fs::Metadata,
+        source: &Path,
+        to: &Path,
+    ) -> Result<(), Failure> {
+        self.check_other(about, source, to)?;
+        let mode = about.permissions().mode();
+        self.content(file, source, to, mode & 0o777)
     }
 
     /// A file that takes its own place would be emptied first.
@@ -263,6 +273,41 @@ impl Copy<'_> {
         let is_missing = (Errno::ENOENT, "make the directory with sluice mkdir -p");
         failed_or(verb, &self.place.at(to), error, is_missing)
     }
+}
+
+/// What a tree holds.
+enum Found {
+    File(File, fs::Metadata),
+    Symlink(PathBuf),
+    Dir,
+    Other,
+}
+
+fn found_at(source: &Path) -> io::Result<Found> {
+    let kind = fs::symlink_metadata(source)?.file_type();
+    if kind.is_file() {
+        let file = File::open(source)?;
+        let about = file.metadata()?;
+        return Ok(Found::File(file, about));
+    }
+    if kind.is_symlink() {
+        return fs::read_link(source).map(Found::Symlink);
+    }
+    Ok(if kind.is_dir() {
+        Found::Dir
+    } else {
+        Found::Other
+    })
+}
+
+/// Permissions of a directory, and what is in it.
+fn listed(source: &Path, about: io::Result<fs::Metadata>) -> io::Result<(u32, Vec<fs::DirEntry>)> {
+    let about = about?;
+    if !about.is_dir() {
+        return Err(Errno::ENOTDIR.into());
+    }
+    let entries: io::Result<Vec<_>> = fs::read_dir(source)?.collect();
+    Ok((about.permissions().mode(), entries?))
 }
 
 /// A local directory and all below it, each before those within it, and where they

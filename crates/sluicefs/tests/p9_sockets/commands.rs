@@ -205,6 +205,33 @@ fn trees_are_put_listed_and_removed() {
     server.stop();
 }
 
+/// One whose path is too long cannot be read, whoever reads.
+#[test]
+fn what_cannot_be_read_is_left_out_of_a_tree() {
+    let server = Server::start(&[]);
+    let local = tempfile::tempdir().unwrap();
+    let tree = local.path().join("tree");
+    let mut deep = tree.clone();
+    while text(&deep).len() < 3700 {
+        deep.push("n".repeat(200));
+    }
+    deep.push("n".repeat(4000 - text(&deep).len()));
+    fs::create_dir_all(deep.join("dir")).unwrap();
+    fs::write(deep.join("dir/file"), "content").unwrap();
+    let mut shell = std::process::Command::new("sh");
+    let long = "l".repeat(150);
+    shell.args(["-c", "cd \"$0\" && : >\"$1\"", text(&deep), &long]);
+    assert!(shell.status().unwrap().success());
+    let (status, line) = status_and_line(&run(&["put", "-r", text(&tree), &server.place("")]));
+    assert_eq!(status, 1);
+    assert!(line.starts_with("sluice: cannot read '"), "{line}");
+    assert!(line.ends_with("lll': File name too long"), "{line}");
+    let copy = deep.strip_prefix(local.path()).unwrap();
+    let file = server.share().join(copy).join("dir/file");
+    assert_eq!(fs::read(file).unwrap(), b"content");
+    server.stop();
+}
+
 #[test]
 fn a_tree_is_put_into_itself_once() {
     let server = Server::start(&[]);
