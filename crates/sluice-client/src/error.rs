@@ -1,7 +1,7 @@
 //! What can go wrong, in types.
 
 use sluice_proto::codec::Malformed;
-use sluice_proto::p9::wire::Type;
+use sluice_proto::p9::wire::{Dialect, Failure, Type};
 use sluice_vfs::{Errno, InvalidName};
 use std::io;
 use std::time::Duration;
@@ -79,8 +79,25 @@ impl Error {
         matches!(self.errno(), Errno::EOPNOTSUPP | Errno::ENOSYS)
     }
 
+    /// What a server answers with.
+    pub(crate) fn refusal(failure: &Failure<'_>, dialect: Dialect) -> Self {
+        let text = one_line(failure.ename.0);
+        let errno = match failure.errno {
+            0 if text.is_empty() => Errno::EIO,
+            0 => errno_of_words(&text),
+            number => Errno::from_raw(number.cast_signed()),
+        };
+        // What the number says is said in the user's language; keep other words.
+        match dialect {
+            Dialect::Plan9 if !text.is_empty() && words(errno) != text => {
+                Error::Told { text, errno }
+            }
+            _ => Error::Refused(errno),
+        }
+    }
+
     /// That a dialect has no message for something.
-    pub(crate) fn not_in(dialect: sluice_proto::p9::wire::Dialect, what: &'static str) -> Self {
+    pub(crate) fn not_in(dialect: Dialect, what: &'static str) -> Self {
         let dialect = std::str::from_utf8(dialect.version()).unwrap_or("the dialect");
         Error::NotInDialect { what, dialect }
     }
@@ -193,8 +210,15 @@ pub(crate) fn words(errno: Errno) -> String {
     }
 }
 
+/// A server's words, whatever bytes they are; empty if there is nothing to see.
+fn one_line(text: &[u8]) -> String {
+    let shown = |c: char| if c.is_control() { ' ' } else { c };
+    let line: String = String::from_utf8_lossy(text).chars().map(shown).collect();
+    line.trim().to_owned()
+}
+
 /// The number behind the words of an Rerror: those of strerror(3), or of Plan 9.
-pub(crate) fn errno_of_words(text: &[u8]) -> Errno {
+fn errno_of_words(text: &str) -> Errno {
     /// What servers in the tradition of Plan 9 say.
     const PLAN9: [(&str, Errno); 12] = [
         ("file does not exist", Errno::ENOENT),
@@ -210,7 +234,7 @@ pub(crate) fn errno_of_words(text: &[u8]) -> Errno {
         ("bad fid", Errno::EBADF),
         ("no space", Errno::ENOSPC),
     ];
-    let text = String::from_utf8_lossy(text).to_lowercase();
+    let text = text.to_lowercase();
     let numbers = (1..134).map(Errno::from_raw);
     let spelled = |errno: &Errno| words(*errno).to_lowercase() == text;
     let known = PLAN9.iter().find(|(words, _)| text.contains(words));
@@ -224,6 +248,7 @@ pub(crate) fn errno_of_words(text: &[u8]) -> Errno {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sluice_proto::p9::wire::Str;
 
     #[test]
     fn words_stand_for_numbers() {
@@ -235,8 +260,20 @@ mod tests {
             ("unknown fid", Errno::EBADF),
             ("phase error", Errno::EIO),
         ] {
-            assert_eq!(errno_of_words(text.as_bytes()), errno, "{text}");
+            assert_eq!(errno_of_words(text), errno, "{text}");
         }
+    }
+
+    #[test]
+    fn there_always_is_something_to_tell() {
+        let told = |words: &[u8]| {
+            let (ename, errno) = (Str(words), 0);
+            Error::refusal(&Failure { ename, errno }, Dialect::Plan9)
+        };
+        for nothing in [&b""[..], b" ", b"\n\0"] {
+            assert_eq!(told(nothing), Error::Refused(Errno::EIO));
+        }
+        assert_eq!(told(b"no\nway ").to_string(), "no way");
     }
 
     #[test]

@@ -1,11 +1,8 @@
 //! The requests of a connection that wait for replies, and what may be believed
 //! of a reply. No I/O, and no clock.
 
-use crate::error::{Error, Lost, Result, Violation, errno_of_words, words};
-use sluice_proto::p9::wire::{
-    Dialect, Failure, HEADER_LEN, Header, NOTAG, Reply, Type, decode_reply,
-};
-use sluice_vfs::Errno;
+use crate::error::{Error, Lost, Result, Violation};
+use sluice_proto::p9::wire::{Dialect, HEADER_LEN, Header, NOTAG, Reply, Type, decode_reply};
 use std::collections::VecDeque;
 
 /// Longest reply that is no payload, in bytes: an Rstat takes up to 64 KiB.
@@ -63,7 +60,7 @@ impl Answer {
         let decoded = decode_reply(&self.message, self.payload_len, self.dialect);
         match decoded.map_err(Violation::from)?.result {
             Ok(reply) => Ok(reply),
-            Err(failure) => Err(refusal(&failure, self.dialect)),
+            Err(failure) => Err(Error::refusal(&failure, self.dialect)),
         }
     }
 }
@@ -354,7 +351,7 @@ impl<W: Clone> Requests<W> {
                 }
                 .into()),
                 Ok(decoded) => match decoded.result {
-                    Err(failure) => Err(refusal(&failure, dialect)),
+                    Err(failure) => Err(Error::refusal(&failure, dialect)),
                     Ok(_) => Ok(Answer {
                         message: message.to_vec(),
                         dialect,
@@ -436,33 +433,11 @@ fn counted(kind: Type) -> usize {
     usize::from(kind != Type::Flush)
 }
 
-/// The error that a server answers with.
-fn refusal(failure: &Failure<'_>, dialect: Dialect) -> Error {
-    let text = failure.ename.0;
-    let errno = match failure.errno {
-        0 if text.is_empty() => Errno::EIO,
-        0 => errno_of_words(text),
-        number => Errno::from_raw(number.cast_signed()),
-    };
-    // What the number says is said in the user's language; keep other words.
-    match dialect {
-        Dialect::Plan9 if words(errno).as_bytes() != text => Error::Told {
-            text: one_line(text),
-            errno,
-        },
-        _ => Error::Refused(errno),
-    }
-}
-
-fn one_line(text: &[u8]) -> String {
-    let shown = |c: char| if c.is_control() { ' ' } else { c };
-    String::from_utf8_lossy(text).chars().map(shown).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use sluice_proto::p9::wire::{Payload, encode_reply};
+    use sluice_vfs::Errno;
 
     fn requests() -> Requests<()> {
         Requests::new(Dialect::Linux, 8192, 4, 1024)
