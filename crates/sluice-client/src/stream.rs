@@ -11,10 +11,13 @@ use std::io::{self, BufRead, IoSlice, Read, Write};
 
 /// Reads a file ahead of whoever takes the bytes: as many long messages are
 /// under way as the connection's window says. Records of any size come out of
-/// them; [`BufRead`] hands the received bytes out as they are.
+/// them; [`BufRead`] hands the received bytes out as they are. Its end is the end that
+/// the file had when the reader came there; what is added later takes another reader.
+///
+/// After an error it can be asked again, and goes on where it was.
 pub struct Reader<'f> {
     file: &'f File,
-    /// Where the next message reads from.
+    /// Where the oldest message under way reads from, or else the next one.
     offset: u64,
     under_way: VecDeque<u16>,
     /// How many may be under way; it grows while messages come back full.
@@ -57,18 +60,16 @@ impl<'f> Reader<'f> {
             Ok(answer) => answer,
             Err(error) => {
                 // Whoever asks again must not get what lies behind it.
-                self.offset -= (chunk * (self.under_way.len() + 1)) as u64;
                 self.give_up();
                 return Err(error);
             }
         };
         (self.current, self.len) = (answer.data, answer.payload_len);
+        self.offset = self.offset.saturating_add(self.len as u64);
         self.ahead = (self.ahead * 2).min(connection.window);
         if self.len < chunk {
             self.ahead = 1;
             // What was asked for behind it would leave a gap, if there is any.
-            self.offset -= (chunk * (self.under_way.len() + 1)) as u64;
-            self.offset += self.len as u64;
             self.is_at_end = self.len == 0;
             self.give_up();
         }
@@ -81,16 +82,16 @@ impl<'f> Reader<'f> {
         while !self.is_at_end && self.under_way.len() < self.ahead {
             let mut buf = self.spare.pop().unwrap_or_default();
             buf.resize(chunk, 0);
+            let ahead = (chunk as u64).saturating_mul(self.under_way.len() as u64);
             let request = Request::Read {
                 fid,
-                offset: self.offset,
+                offset: self.offset.saturating_add(ahead),
                 count: chunk as u32,
             };
             let mut flights = Flights::new(connection);
             let tag = flights.send_owned(&request, buf)?;
             flights.let_go();
             self.under_way.push_back(tag);
-            self.offset += chunk as u64;
         }
         Ok(())
     }
@@ -146,7 +147,8 @@ impl Drop for Reader<'_> {
 
 /// Writes a file behind whoever brings the bytes: records of any size are put
 /// together to long messages, several of which are under way at a time. An
-/// error comes up at a later call, at the latest from [`Writer::finish`].
+/// error comes up once, at a later call, at the latest from [`Writer::finish`]; what
+/// was written from there on may be lost.
 pub struct Writer<'f> {
     file: &'f File,
     /// Where the next message writes to.
@@ -217,7 +219,7 @@ impl<'f> Writer<'f> {
         let tag = flights.send(&request, Vec::new(), &[IoSlice::new(bytes)])?;
         flights.let_go();
         self.under_way.push_back((tag, bytes.len()));
-        self.offset += bytes.len() as u64;
+        self.offset = self.offset.saturating_add(bytes.len() as u64);
         Ok(())
     }
 

@@ -99,7 +99,7 @@ fn exchange(
     let mut message = [0; 64];
     let len = encode_request(NOTAG, &request, Dialect::Plan9, &mut message);
     let len = len.map_err(|_| Error::TooLong)?;
-    let deadline = options.time_limit.map(|limit| Instant::now() + limit);
+    let deadline = deadline(options.time_limit);
     let mut rest = message.get(..len).unwrap_or_default();
     while !rest.is_empty() {
         match transport.send(&[IoSlice::new(rest)]) {
@@ -143,6 +143,11 @@ fn fill(
         }
     }
     Ok(())
+}
+
+/// When so much time has passed; never, also if that is too long to be told.
+pub(crate) fn deadline(limit: Option<Duration>) -> Option<Instant> {
+    Instant::now().checked_add(limit?)
 }
 
 fn check(deadline: Option<Instant>, options: &ConnectOptions) -> Result<()> {

@@ -21,7 +21,7 @@ use crate::meter::{Counts, Meter};
 use crate::options::{Agreed, ConnectOptions};
 use crate::requests::{Answer, Requests, Want};
 use crate::transport::Transport;
-use crate::version::negotiate;
+use crate::version::{deadline, negotiate};
 use flights::Flight;
 use reader::{Reader, Step};
 use sluice_proto::p9::wire::Request;
@@ -224,7 +224,7 @@ impl Connection {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.time_limit.map(|limit| Instant::now() + limit)
+        deadline(self.time_limit)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

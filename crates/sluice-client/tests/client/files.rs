@@ -4,6 +4,7 @@ use crate::server::{Script, client, only, options, receive};
 use sluice_client::{ConnectOptions, Dialect, Errno, OpenFlags, SetAttr};
 use sluice_proto::p9::wire::{Header, Payload, Reply};
 use std::io::{BufRead, IoSlice, IoSliceMut, Read, Write};
+use std::time::Duration;
 
 const BOTH: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
 
@@ -163,6 +164,30 @@ fn a_stream_that_fails_goes_on_where_it_failed() {
     // Or else whoever reads to the end would ask again by himself.
     assert_ne!(error.kind(), std::io::ErrorKind::Interrupted);
     assert_eq!(reader.fill_buf().unwrap(), [1; PART]);
+}
+
+#[test]
+fn no_place_is_too_far_away_for_a_stream() {
+    let client = client(&options());
+    let file = client.create("f", BOTH, 0o644).unwrap();
+    for place in [i64::MAX as u64, u64::MAX - 1, u64::MAX] {
+        let mut reader = file.reader(place);
+        assert!(!matches!(reader.read(&mut [0; 8]), Ok(1..)));
+        let mut writer = file.writer(place);
+        writer.write_all(b"too far").unwrap();
+        assert!(writer.flush().is_err());
+        writer.write_all(b"too far").unwrap();
+        assert!(writer.finish().is_err());
+    }
+}
+
+#[test]
+fn a_time_limit_without_end_is_none() {
+    let client = client(&ConnectOptions {
+        time_limit: Some(Duration::MAX),
+        ..options()
+    });
+    assert!(client.metadata("/").is_ok());
 }
 
 #[test]
