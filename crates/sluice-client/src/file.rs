@@ -50,7 +50,9 @@ impl File {
     }
 
     /// Writes all of the buffer at `offset` (bytes), or at the end of a file
-    /// that was opened for appending; how many bytes.
+    /// that was opened for appending; how many bytes. Plain 9P2000 cannot append:
+    /// there it is the end that the file had a moment before, and another client's
+    /// bytes may be written over.
     ///
     /// # Errors
     /// What the server answers, if nothing could be written before it. What lies
@@ -122,12 +124,13 @@ impl File {
 
     /// Takes a lock, however long others hold one in its way, or gives it up. An owner
     /// is a name, unique among all clients of the server, and the process id that the
-    /// lock carries.
+    /// lock carries. 9P has one family of locks: the lock's style makes no difference.
     ///
     /// There is no limit to this but the connection's end; see [`File::lock_within`].
     ///
     /// # Errors
-    /// What the server answers.
+    /// What the server answers; `EINVAL` for a range without a byte, or beyond
+    /// [`LockRange::EOF`](crate::LockRange::EOF).
     pub fn lock(&self, owner: &[u8], lock: &Lock) -> Result<()> {
         let wait = LockWait::ForEver;
         self.tree.lock(self.open.fid, owner, lock, wait)

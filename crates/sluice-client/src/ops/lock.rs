@@ -5,7 +5,7 @@ use crate::connection::Flights;
 use crate::error::{Error, Result, Violation};
 use crate::translate::{held_lock, lock_kind, lock_length};
 use sluice_proto::p9::wire::{Getlock, LockArgs, LockFlags, Reply, Request, Str};
-use sluice_vfs::{Errno, Lock};
+use sluice_vfs::{Errno, Lock, LockRange};
 use std::time::{Duration, Instant};
 
 /// How long a lock is waited for.
@@ -57,6 +57,7 @@ impl Tree {
             LockWait::ForEver => Some(None),
         };
         self.require_linux("locks")?;
+        check_range(lock)?;
         let request = Request::Lock {
             fid,
             args: LockArgs {
@@ -97,6 +98,7 @@ impl Tree {
     /// A lock in the way of `lock`.
     pub(crate) fn getlock(&self, fid: u32, owner: &[u8], lock: &Lock) -> Result<Option<Lock>> {
         self.require_linux("locks")?;
+        check_range(lock)?;
         let args = Getlock {
             kind: lock_kind(lock.kind),
             start: lock.range.start,
@@ -109,6 +111,14 @@ impl Tree {
             Reply::Getlock { lock } => held_lock(&lock),
             other => Err(odd(&other)),
         }
+    }
+}
+
+/// A range has a byte at least: in a message, a length of none stands for all to the end.
+pub(crate) fn check_range(lock: &Lock) -> Result<()> {
+    match lock.range.start <= lock.range.end && lock.range.end <= LockRange::EOF {
+        true => Ok(()),
+        false => Err(Error::Refused(Errno::EINVAL)),
     }
 }
 

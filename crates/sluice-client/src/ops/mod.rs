@@ -23,7 +23,7 @@ mod xattr;
 pub(crate) use content::count_written;
 pub(crate) use dirs::Entry;
 pub(crate) use fid::Fid;
-pub(crate) use lock::{LockWait, RETRY as LOCK_RETRY};
+pub(crate) use lock::{LockWait, RETRY as LOCK_RETRY, check_range};
 pub(crate) use open::OpenFid;
 pub(crate) use walk::Stopped;
 

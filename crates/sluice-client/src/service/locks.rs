@@ -6,7 +6,7 @@ use super::link::is_lost;
 use super::session::Inner;
 use super::turn::{Turn, errno};
 use crate::error::Result;
-use crate::ops::{LOCK_RETRY, LockWait, Tree};
+use crate::ops::{LOCK_RETRY, LockWait, Tree, check_range};
 use sluice_vfs::{
     Caller, Cancel, Ctx, Errno, Event, EventSink, HandleId, Lock, LockKind, LockOutcome, LockOwner,
     LockRange, LockRanges, LockStyle, NodeId, SessionLimits, WaitId,
@@ -155,7 +155,7 @@ impl Inner {
     ) -> sluice_vfs::Result<Option<Lock>> {
         let handle = self.handles.get(node, handle).map_err(|e| errno(&e))?;
         let key = key(node, ctx, lock.style);
-        check_range(lock)?;
+        check_range(lock).map_err(|e| errno(&e))?;
         let pid = self.locks.pid(key, lock.pid);
         let asked = Lock { pid, ..*lock };
         let found = self.run(ctx, |turn| {
@@ -176,7 +176,7 @@ impl Inner {
     ) -> sluice_vfs::Result<LockOutcome> {
         let handle = self.handles.get(node, handle).map_err(|e| errno(&e))?;
         let key = key(node, ctx, lock.style);
-        check_range(lock)?;
+        check_range(lock).map_err(|e| errno(&e))?;
         let pid = self.locks.pid(key, lock.pid);
         let lock = Lock { pid, ..*lock };
         self.locks.check_room(key, &lock)?;
@@ -458,11 +458,4 @@ impl Turn<'_> {
 
 fn key(node: NodeId, ctx: &Ctx<'_>, style: LockStyle) -> Key {
     (node, ctx.lock_owner, style == LockStyle::Flock)
-}
-
-fn check_range(lock: &Lock) -> sluice_vfs::Result<()> {
-    match lock.range.start <= lock.range.end && lock.range.end <= LockRange::EOF {
-        true => Ok(()),
-        false => Err(Errno::EINVAL),
-    }
 }

@@ -1,7 +1,9 @@
 //! Content.
 
 use crate::server::{Script, client, only, options, receive};
-use sluice_client::{ConnectOptions, Dialect, Errno, OpenFlags, SetAttr};
+use sluice_client::{
+    ConnectOptions, Dialect, Errno, Error, Lock, LockKind, LockRange, LockStyle, OpenFlags, SetAttr,
+};
 use sluice_proto::p9::wire::{Header, Payload, Reply};
 use std::io::{BufRead, IoSlice, IoSliceMut, Read, Write};
 use std::time::Duration;
@@ -188,6 +190,24 @@ fn a_time_limit_without_end_is_none() {
         ..options()
     });
     assert!(client.metadata("/").is_ok());
+}
+
+/// On the wire, no length stands for all to the end.
+#[test]
+fn no_bytes_are_no_lock() {
+    let client = client(&options());
+    let file = client.create("f", BOTH, 0o644).unwrap();
+    for (start, end) in [(10, 9), (10, 0), (0, u64::MAX)] {
+        let lock = Lock {
+            style: LockStyle::Posix,
+            kind: LockKind::Write,
+            range: LockRange { start, end },
+            pid: 1,
+        };
+        let refused = Err(Error::Refused(Errno::EINVAL));
+        assert_eq!(file.try_lock(b"me", &lock), refused);
+        assert_eq!(file.lock_in_the_way(b"me", &lock).map(drop), refused);
+    }
 }
 
 #[test]
