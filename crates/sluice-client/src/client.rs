@@ -23,7 +23,8 @@ use std::sync::Arc;
 /// that were opened through it.
 ///
 /// Paths begin at the root of the export. Symlinks on the way are followed;
-/// those that begin with a slash begin at that root too.
+/// those that begin with a slash begin at that root too. A slash at the end of a
+/// path makes no difference.
 #[derive(Clone)]
 pub struct Client {
     tree: Arc<Tree>,
@@ -97,10 +98,10 @@ impl Client {
 
     /// Opens a file, and makes it first if it is not there, with these
     /// permission bits; there is no umask. With [`OpenFlags::EXCLUSIVE`] it must
-    /// not be there.
+    /// not be there. A symlink of that name is not followed.
     ///
     /// # Errors
-    /// What the server answers.
+    /// What the server answers; `ELOOP` for a symlink.
     pub fn create(&self, path: impl AsRef<Path>, flags: OpenFlags, perm: u32) -> Result<File> {
         let (dir, name) = dir_and_name(path.as_ref())?;
         let opened = self.resolve(dir, true, |tree, dir| {
@@ -310,8 +311,8 @@ impl Client {
     /// Sets an extended attribute.
     ///
     /// # Errors
-    /// What the server answers; `EINVAL` for an empty value, which only
-    /// 9P2000.L.sluice has.
+    /// What the server answers, such as `E2BIG` beyond 64 KiB; `EINVAL` for an empty
+    /// value, which only 9P2000.L.sluice has.
     pub fn set_xattr(
         &self,
         path: impl AsRef<Path>,

@@ -24,7 +24,8 @@ pub struct ConnectOptions {
     /// digits.
     pub uname: Vec<u8>,
     /// Largest message in bytes that is offered, header included, [`MSIZE`] by
-    /// default; the server may want smaller ones. At least 4096.
+    /// default; the server may want smaller ones. At least 4096, or there is no
+    /// connection.
     pub msize: u32,
     /// The dialects to offer, the best first.
     pub dialects: Vec<Dialect>,

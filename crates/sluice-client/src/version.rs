@@ -7,6 +7,7 @@ use sluice_proto::p9::wire::{
     Dialect, HEADER_LEN, Header, MSIZE_MIN, NOTAG, Reply, Request, Str, VERSION_UNKNOWN,
     decode_reply, encode_request,
 };
+use std::borrow::Cow;
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,12 @@ const REPLY_MAX: usize = 1024;
 /// Agrees with the server on a dialect: each that may be spoken is offered
 /// until one is taken. A server may answer with a lesser one.
 pub(crate) fn negotiate(transport: &dyn Transport, options: &ConnectOptions) -> Result<Agreed> {
+    if options.msize < MSIZE_MIN {
+        return Err(Error::Connect(format!(
+            "messages of {} bytes are too short for 9P; offer {MSIZE_MIN} at least",
+            options.msize
+        )));
+    }
     let mut answer = Vec::new();
     for (index, offered) in options.dialects.iter().enumerate() {
         exchange(transport, *offered, options, &mut answer)?;
@@ -24,9 +31,7 @@ pub(crate) fn negotiate(transport: &dyn Transport, options: &ConnectOptions) -> 
             return Ok(agreed);
         }
     }
-    let said = String::from_utf8_lossy(&answer.split_off(HEADER_LEN.min(answer.len())))
-        .escape_debug()
-        .to_string();
+    let said = words_of(&answer).escape_debug().to_string();
     Err(Error::Connect(format!(
         "the server speaks none of the dialects of 9P that were offered (it says \"{said}\")"
     )))
@@ -60,6 +65,16 @@ fn judge(answer: &[u8], msize_offered: u32, lesser: &[Dialect]) -> Result<Option
         return Err(Violation::Value("the msize of its Rversion").into());
     }
     Ok(Some(Agreed { dialect, msize }))
+}
+
+/// What an answer that is no agreement says: a version, or why not.
+fn words_of(answer: &[u8]) -> Cow<'_, str> {
+    let said = match decode_reply(answer, 0, Dialect::Plan9).map(|message| message.result) {
+        Ok(Ok(Reply::Version { version, .. })) => version.0,
+        Ok(Err(failure)) => failure.ename.0,
+        _ => answer.get(HEADER_LEN..).unwrap_or_default(),
+    };
+    String::from_utf8_lossy(said)
 }
 
 /// Whether it is an Rlerror or an Rerror.
@@ -200,5 +215,18 @@ mod tests {
             assert!(matches!(judged, Err(Error::Violation(_))), "{msize}");
         }
         assert!(judge(&[7, 0, 0, 0, 121, 0, 0], 8192, &Dialect::ALL).is_err());
+    }
+
+    #[test]
+    fn what_a_server_says_is_told_without_the_bytes_around_it() {
+        let failure = Failure {
+            ename: Str(b"no such version"),
+            errno: 22,
+        };
+        let mut refused = vec![0; 64];
+        let len = encode_failure(NOTAG, &failure, Dialect::Plan9, &mut refused).unwrap();
+        assert_eq!(words_of(&refused[..len]), "no such version");
+        assert_eq!(words_of(&rversion(8192, "unknown")), "unknown");
+        assert_eq!(words_of(b"\x0b\0\0\0\x07\xff\xff\x05\0\0\0"), "\x05\0\0\0");
     }
 }

@@ -1,11 +1,12 @@
 //! Content.
 
-use crate::server::{Script, client, only, options, receive};
+use crate::server::{Script, client, only, options, over, receive};
 use sluice_client::{
     ConnectOptions, Dialect, Errno, Error, Lock, LockKind, LockRange, LockStyle, OpenFlags, SetAttr,
 };
 use sluice_proto::p9::wire::{Header, Payload, Reply};
 use std::io::{BufRead, IoSlice, IoSliceMut, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 const BOTH: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE);
@@ -208,6 +209,18 @@ fn no_bytes_are_no_lock() {
         assert_eq!(file.try_lock(b"me", &lock), refused);
         assert_eq!(file.lock_in_the_way(b"me", &lock).map(drop), refused);
     }
+}
+
+/// Or else the server would be blamed for what it answers.
+#[test]
+fn who_offers_messages_that_are_too_short_is_told_so() {
+    let (ours, _theirs) = UnixStream::pair().unwrap();
+    let short = ConnectOptions {
+        msize: 4095,
+        ..options()
+    };
+    let error = over(ours, &short).map(drop).unwrap_err();
+    assert!(error.to_string().contains("4095 bytes"), "{error}");
 }
 
 #[test]
