@@ -48,6 +48,8 @@ mod dir;
 mod error;
 mod fids;
 mod file;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzz;
 mod meter;
 mod ops;
 mod options;
