@@ -97,7 +97,8 @@ struct Line(Mutex<State>);
 
 struct State {
     ground: Arc<Ground>,
-    peer: Loopback,
+    /// None once it is over.
+    peer: Option<Loopback>,
     /// The beginning of a T-message.
     incoming: Vec<u8>,
     asked: Vec<Asked>,
@@ -146,7 +147,7 @@ impl State {
             ServerConfig::new(peer, link)
         };
         State {
-            peer: Loopback::new(Arc::clone(&ground.service), config),
+            peer: Some(Loopback::new(Arc::clone(&ground.service), config)),
             ground,
             incoming: Vec::new(),
             asked: Vec::new(),
@@ -187,10 +188,16 @@ impl State {
         assert!(!self.asked.iter().any(is_in_use), "tag {tag} is in use");
         let (answer, read) = match self.made_up(tag, &request, payload) {
             Some(made_up) => made_up,
-            None => match self.peer.send_bytes(prefix, payload) {
-                Ok(ticket) => (Answer::Owed(ticket), None),
-                Err(_) => (Answer::Given, None),
-            },
+            None => {
+                let sent = self
+                    .peer
+                    .as_ref()
+                    .map(|peer| peer.send_bytes(prefix, payload));
+                match sent {
+                    Some(Ok(ticket)) => (Answer::Owed(ticket), None),
+                    Some(Err(_)) | None => (Answer::Given, None),
+                }
+            }
         };
         self.asked.push(Asked {
             tag,
@@ -388,6 +395,14 @@ impl State {
         if let Some(oldtag) = asked.oldtag {
             let flushed = self.asked.iter_mut().filter(|asked| asked.tag == oldtag);
             flushed.for_each(|asked| asked.is_answered = true);
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let Some(peer) = self.peer.take() {
+            peer.end();
         }
     }
 }

@@ -64,6 +64,7 @@ pub fn fuzz_session(service: Arc<dyn FileService>, data: &[u8]) {
             check_reply(tag.as_deref(), &reply);
         }
     }
+    peer.end();
 }
 
 /// The dialect and the messages that [`fuzz_session`] takes `data` for, for other

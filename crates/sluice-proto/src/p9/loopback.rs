@@ -8,6 +8,7 @@ use sluice_vfs::{
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 
 /// Room for the payload of a reply, in bytes.
 const PAYLOAD_ROOM: usize = 8 << 20;
@@ -18,6 +19,8 @@ type Done = Box<dyn FnOnce(Vec<u8>) + Send>;
 /// The peer of a server.
 pub struct Loopback {
     server: Arc<Server<MemoryExchange>>,
+    /// Runs what waited for others.
+    thread: JoinHandle<()>,
 }
 
 /// A request that may still be under way.
@@ -35,8 +38,16 @@ impl Loopback {
         let (bell, rings) = channel();
         let server = Arc::new(Server::new(service, config(Arc::new(Doorbell(bell)))));
         let weak = Arc::downgrade(&server);
-        std::thread::spawn(move || run_ready(&weak, &rings));
-        Loopback { server }
+        let thread = std::thread::spawn(move || run_ready(&weak, &rings));
+        Loopback { server, thread }
+    }
+
+    /// Ends the connection, and waits until nothing is left of it: what looks for leaks
+    /// would take a thread's own memory for one.
+    pub fn end(self) {
+        self.server.close();
+        drop(self.server);
+        self.thread.join().expect("it does not panic");
     }
 
     /// The server.
