@@ -26,7 +26,8 @@
 //! There are three locks and nobody holds two: the state of a ring (`queue::ring`), held
 //! for a few loads and stores, never across a system call or a callback; who is told of
 //! a ring's first error (`vhost_user::ring_crew`); and the first error of a connection
-//! (`vhost_user::session`). No method of a device is called with a lock held, so a device may complete chains under locks of its own.
+//! (`vhost_user::session`). No method of a device is called with a lock held, so a
+//! device may complete chains under locks of its own.
 //!
 //! # Why guest memory cannot hurt
 //!

@@ -54,8 +54,8 @@ pub(super) enum Stream {
     Stderr,
 }
 
-/// Carries what a line brings until its machine is gone, then calls `delivered`. If the reader on the
-/// host goes first, the guest is told, and the rest is dropped.
+/// Carries what a line brings until its machine is gone, then calls `delivered`. If the
+/// reader on the host goes first, the guest is told, and the rest is dropped.
 pub(super) fn carry_out(
     mut line: UnixStream,
     mut to: Box<dyn Write + Send>,

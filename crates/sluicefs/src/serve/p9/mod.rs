@@ -367,8 +367,8 @@ impl Serving {
         Serving::at_doors(doors.collect(), Polling::default(), limits, || {})
     }
 
-    /// Serves shares at their entrances, within `common` bounds. `on_last` is called when nothing listens
-    /// and the last connection has ended.
+    /// Serves shares at their entrances, within `common` bounds. `on_last` is called when
+    /// nothing listens and the last connection has ended.
     ///
     /// # Errors
     /// No thread, or no memory.
