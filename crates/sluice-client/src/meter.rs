@@ -33,6 +33,8 @@ pub struct Meter {
     /// Microseconds for which each reply was waited for.
     delays: Sizes,
     waiting: Waiting,
+    /// For the next connection, where not all waits for replies are timed.
+    away: Waiting,
 }
 
 /// What a [`Meter`] shows at a time.
@@ -52,8 +54,9 @@ pub struct Reading {
     /// These, by the microseconds that they were waited for. Where to read the clock is
     /// a system call, one in eight is timed and counts eight times.
     pub delays: Histogram,
-    /// Time in which at least one request waited for the server; there too, eight
-    /// times that of one wait in eight, and no more than `uptime`.
+    /// Time in which at least one request waited for the server, for its reply or until
+    /// it was back; of replies there too eight times that of one wait in eight. No more
+    /// than `uptime`.
     pub waited: Duration,
 }
 
@@ -148,6 +151,32 @@ struct Waiting {
     sum: AtomicU64,
 }
 
+impl Waiting {
+    /// One more waits, from this time on.
+    fn begin(&self, at: u64) {
+        if self.count.fetch_add(1, Ordering::AcqRel) == 0 {
+            self.sum.fetch_sub(at, Ordering::AcqRel);
+        }
+    }
+
+    /// One waits no more.
+    fn end(&self, at: u64) {
+        if self.count.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.sum.fetch_add(at, Ordering::AcqRel);
+        }
+    }
+
+    /// The sum at a time, unless somebody is between the two: what remains is a moment
+    /// of his.
+    fn read(&self, clock: impl Fn() -> u64) -> Option<u64> {
+        let waits = self.count.load(Ordering::Acquire) > 0;
+        let now = clock();
+        let sum = self.sum.load(Ordering::Acquire);
+        let waited = if waits { sum.wrapping_add(now) } else { sum };
+        (waited <= now).then_some(waited)
+    }
+}
+
 /// How much a look at the clock may cost: without a system call it takes tens of
 /// nanoseconds.
 const CHEAP: Duration = Duration::from_nanos(500);
@@ -176,6 +205,7 @@ impl Meter {
             waits: AtomicU64::new(0),
             delays: Sizes::default(),
             waiting: Waiting::default(),
+            away: Waiting::default(),
         }
     }
 }
@@ -186,6 +216,9 @@ pub(crate) struct Wait<'m> {
     /// Where it is timed.
     start: Option<Instant>,
 }
+
+/// Somebody waits until the server is back, until this is dropped.
+pub(crate) struct Outage<'m>(&'m Meter);
 
 impl Meter {
     pub(crate) fn add_sent(&self, len: usize) {
@@ -217,12 +250,23 @@ impl Meter {
     }
 
     fn wait_from(&self, start: Instant) -> Wait<'_> {
-        if self.waiting.count.fetch_add(1, Ordering::AcqRel) == 0 {
-            let at = self.nanos(start);
-            self.waiting.sum.fetch_sub(at, Ordering::AcqRel);
-        }
+        self.waiting.begin(self.nanos(start));
         let start = Some(start);
         Wait { meter: self, start }
+    }
+
+    /// The server is away, and that is waited for from now on.
+    pub(crate) fn outage(&self) -> Outage<'_> {
+        self.outages().begin(self.nanos(Instant::now()));
+        Outage(self)
+    }
+
+    /// Where outages are counted: they are rare, and so all are timed.
+    fn outages(&self) -> &Waiting {
+        match self.period {
+            1 => &self.waiting,
+            _ => &self.away,
+        }
     }
 
     pub(crate) fn counts(&self) -> Counts {
@@ -250,15 +294,15 @@ impl Meter {
 
     /// The time that it runs and the part of it in which somebody waited.
     fn waited(&self) -> (Duration, Duration) {
+        let clock = || self.nanos(Instant::now());
         loop {
-            let waits = self.waiting.count.load(Ordering::Acquire) > 0;
-            let now = self.nanos(Instant::now());
-            let sum = self.waiting.sum.load(Ordering::Acquire);
-            let waited = if waits { sum.wrapping_add(now) } else { sum };
-            // Else somebody is between the two: what remains is a moment of his.
-            if waited <= now {
-                let waited = waited.saturating_mul(self.period).min(now);
-                return (Duration::from_nanos(now), Duration::from_nanos(waited));
+            if let (Some(waiting), Some(away)) = (self.waiting.read(clock), self.away.read(clock)) {
+                let now = clock();
+                let waited = waiting.saturating_mul(self.period).saturating_add(away);
+                return (
+                    Duration::from_nanos(now),
+                    Duration::from_nanos(waited.min(now)),
+                );
             }
             std::thread::yield_now();
         }
@@ -277,12 +321,13 @@ impl Drop for Wait<'_> {
         let end = Instant::now();
         let delay = end.saturating_duration_since(start).as_micros() as u64;
         self.meter.delays.add_many(delay, self.meter.period);
-        let waiting = &self.meter.waiting;
-        if waiting.count.fetch_sub(1, Ordering::AcqRel) == 1 {
-            waiting
-                .sum
-                .fetch_add(self.meter.nanos(end), Ordering::AcqRel);
-        }
+        self.meter.waiting.end(self.meter.nanos(end));
+    }
+}
+
+impl Drop for Outage<'_> {
+    fn drop(&mut self) {
+        self.0.outages().end(self.0.nanos(Instant::now()));
     }
 }
 
@@ -317,6 +362,22 @@ mod tests {
         assert_eq!((read.quantile(0.0), read.quantile(0.5)), (1, 4));
         assert_eq!(Sizes::default().read().quantile(0.5), 0);
         assert_eq!((Histogram::bound(0), Histogram::bound(25)), (Some(1), None));
+    }
+
+    #[test]
+    fn who_waits_for_the_server_to_be_back_is_counted_once() {
+        for period in [1, SPARSE] {
+            let meter = Meter::with_period(period);
+            let outage = meter.outage();
+            let began = meter.nanos(Instant::now());
+            while meter.nanos(Instant::now()) < began + 2_000_000 {}
+            let (uptime, waited) = meter.waited();
+            assert!(waited >= Duration::from_millis(2) && waited <= uptime);
+            drop(outage);
+            let (_, then) = meter.waited();
+            assert!(then >= waited && meter.delays.read().count() == 0);
+            assert_eq!(meter.waited().1, then, "nobody waits any more");
+        }
     }
 
     #[test]

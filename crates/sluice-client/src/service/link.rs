@@ -82,6 +82,7 @@ impl Link {
         restore: impl Fn(&Arc<Tree>) -> Result<()>,
     ) -> Result<Arc<Tree>> {
         let mut state = self.lock();
+        let mut outage = None;
         loop {
             if state.is_closed {
                 return Err(Errno::EIO.into());
@@ -89,6 +90,7 @@ impl Link {
             if let Some(tree) = state.tree.as_ref() {
                 return Ok(Arc::clone(tree));
             }
+            outage.get_or_insert_with(|| self.options.connect.meter.outage());
             let now = Instant::now();
             self.check_caller(ctx, now)?;
             let is_due = state.not_before.is_none_or(|at| now >= at);

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 ///
 /// The options that it was mounted with, and requests of the kernel; of a mounted
 /// server also messages to it and from it by their length, how long replies were
-/// waited for, and for how much of the time at least one request waited. Where to
-/// read the clock is a system call, times are taken of one wait in eight, which
-/// stands for all of them. For its owner and root.
+/// waited for, and for how much of the time at least one request waited, also for a
+/// server that was away. Where to read the clock is a system call, times are taken of
+/// one wait for a reply in eight, which stands for all of them. For its owner and root.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct StatsArgs {

@@ -241,10 +241,14 @@ fn a_server_that_stays_away_is_waited_for_as_long_as_was_said() {
         persistence: Persistence::Soft(Duration::from_millis(50)),
         ..hard(options())
     };
+    let meter = Arc::clone(&soft.connect.meter);
     let at = At::with(&cuts, soft);
     let file = at.create(ROOT, "f", BOTH).unwrap();
     cuts.shut();
     assert_eq!(at.read(&file, 0, 1), Err(Errno::EIO));
+    let seen = meter.read();
+    let for_replies = Duration::from_micros(seen.delays.sum + seen.delays.count());
+    assert!(seen.waited > for_replies, "{seen:?}");
     assert_eq!(at.write(&file, 0, b"x"), Err(Errno::EIO));
     cuts.open();
     // It is looked for again now and then.

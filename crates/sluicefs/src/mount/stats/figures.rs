@@ -97,8 +97,8 @@ impl Collector for Figures {
         let (seconds, bytes) = (Unit::Seconds, Unit::Bytes);
         counter(
             "waited",
-            "Time in which at least one request waited for the server; of one wait in \
-            eight, times eight, where to read the clock is a system call",
+            "Time in which at least one request waited for the server, be it away; of one \
+            wait for a reply in eight, times eight, where to read the clock is a system call",
             Some(&seconds),
             waited,
         )?;
