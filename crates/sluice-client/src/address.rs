@@ -96,7 +96,7 @@ impl FromStr for Address {
             if text.contains('/') && !text.contains(':') {
                 return format!("'{text}' is no address: write unix:{text} for a socket there");
             }
-            if is_host_and_port(text) {
+            if tcp(text).is_ok() {
                 return format!("'{text}' is no address: write tcp:{text} for a port there");
             }
             format!(
@@ -152,11 +152,6 @@ fn tcp(rest: &str) -> Result<Address, String> {
             )
         })?,
     })
-}
-
-/// What `tcp:` was left out of.
-fn is_host_and_port(text: &str) -> bool {
-    tcp(text).is_ok()
 }
 
 fn vsock(rest: &str) -> Result<Address, String> {
